@@ -1,0 +1,1 @@
+"""Commands: parse, call, render, exit code."""

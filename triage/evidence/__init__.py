@@ -1,0 +1,1 @@
+"""Every fact read from a host, asked through a closed catalogue of read-only queries."""

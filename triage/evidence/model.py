@@ -1,0 +1,151 @@
+"""Queries, answers, and the one interface to live and recorded evidence.
+
+A query turns into a command (`argv`), its raw output into canonical text (`decode`), and that text
+into a typed value (`parse`). Redaction works on the canonical text, between the two, so that nothing
+unredacted is ever recorded; a recorded case keeps that text, and replay parses it again with the
+same code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
+
+T = TypeVar("T")
+
+
+class Unanswered(Exception):
+    """The host answered, but not the question; the message says why."""
+
+
+@dataclass(frozen=True)
+class Query(Generic[T]):
+    """One typed, read-only question. Subclasses are the catalogue, `triage.evidence.queries`."""
+
+    name: ClassVar[str]
+    purpose: ClassVar[str]  # one line, for `triage policy`
+    privilege: ClassVar[str] = ""  # what an ordinary user needs, "" when nothing
+    timeout: ClassVar[float] = DEFAULT_TIMEOUT
+    limit: ClassVar[int] = DEFAULT_LIMIT
+
+    def argv(self) -> tuple[str, ...]:
+        """The command, for people to read and for hosts to run."""
+        raise NotImplementedError
+
+    def stdin(self) -> bytes:
+        return b""
+
+    def decode(self, output: Output) -> str:
+        """Canonical text of an output. Raises Unanswered when the command failed."""
+        if output.code != 0 and not output.cut:
+            raise Unanswered(failure_of(output))
+        return output.stdout.decode("utf-8", "backslashreplace")
+
+    def parse(self, text: str) -> T:
+        """The typed value. Raises Unanswered when the text is not what was asked for."""
+        raise NotImplementedError
+
+    @property
+    def key(self) -> str:
+        """Stable identity of the question, used by caches and cases."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return f"{self.name} {json.dumps(fields, sort_keys=True, default=str)}"
+
+
+def failure_of(output: Output) -> str:
+    """Why a command gave no answer, in one line."""
+    if output.code == 127:
+        return "the command is not on this host"
+    last = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    return last[-1][:300] if last else f"exit status {output.code}"
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """A value, or why there is none. `command` is what would get it, ready to paste."""
+
+    query: Query[T]
+    value: T | None
+    missing: str = ""
+    partial: str = ""  # "", or which limit cut the answer: "bytes", "time"
+    command: str = ""
+
+    def require(self) -> T:
+        """The value; raises Unanswered when it is missing."""
+        if self.value is None:
+            raise Unanswered(self.missing)
+        return self.value
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where evidence comes from: a host, a case on disk, or a log file alone."""
+
+    kind: Literal["host", "case", "log"]
+    name: str
+
+
+class Evidence(Protocol):
+    """Live and recorded evidence answer alike. Asking never changes a host and never raises Unanswered."""
+
+    @property
+    def origin(self) -> Origin: ...
+
+    def ask(self, query: Query[T]) -> Answer[T]: ...
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Parallel layout: sizes of tensor, pipeline, data and expert parallelism."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+
+    def __str__(self) -> str:
+        parts = [f"{name}{size}" for name, size in dataclasses.asdict(self).items() if size > 1]
+        return " ".join(parts) or "one rank"
+
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One inference service on a host, as far as the evidence tells.
+
+    Empty strings, empty mappings and None mean "not known". `arguments` maps long flag names without
+    dashes (`pp-size`) to their values; flags without a value map to "". `package_root` is the
+    directory of the engine's package in the tree that serves, e.g. `.../site-packages/sglang`.
+    """
+
+    name: str  # what to call it: the unit, or `pid 4711`
+    engine: Literal["sglang", "vllm", ""] = ""
+    manager: Literal["systemd", "process", ""] = ""
+    unit: str = ""
+    state: str = ""  # systemd's ActiveState, `running` for a plain process
+    result: str = ""  # systemd's Result
+    exit_status: str = ""  # e.g. "9/KILL", "1", "0"
+    invocation: str = ""  # systemd's InvocationID of the latest run
+    started: str = ""  # ISO 8601, of the latest run
+    main_pid: int | None = None
+    argv: tuple[str, ...] = ()
+    environment: Mapping[str, str] = EMPTY
+    working_directory: str = ""
+    python: str = ""
+    package_root: str = ""
+    version: str = ""  # of the engine
+    versions: Mapping[str, str] = EMPTY  # distributions that matter
+    arguments: Mapping[str, str] = EMPTY
+    layout: Layout = Layout()
+    model: str = ""
+    host: str = "127.0.0.1"
+    port: int | None = None
+    disagreements: tuple[str, ...] = ()  # where two sources name different trees: reported, not papered over

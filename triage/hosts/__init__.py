@@ -1,0 +1,1 @@
+"""Machines we reach. The only package that talks to one."""

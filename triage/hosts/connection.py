@@ -1,0 +1,63 @@
+"""The one interface to a machine, whatever the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+DEFAULT_TIMEOUT = 30.0  # seconds
+DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command on a host left behind.
+
+    `code` is its exit status, negative for a signal, None when we ended it. `cut` says which limit
+    ended it early; what it had printed until then is kept.
+    """
+
+    code: int | None
+    stdout: bytes
+    stderr: bytes = b""
+    cut: Literal["", "bytes", "time"] = ""
+
+
+class Connection(Protocol):
+    """A machine on which commands run. Opened by `triage.hosts.open_connection`."""
+
+    @property
+    def name(self) -> str:
+        """The host as the user named it: `local`, an ssh alias, `user@host:port`."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where that leads: `root@127.0.1.1:22`, or `local`."""
+        ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+        limit: int = DEFAULT_LIMIT,
+    ) -> Output:
+        """Run `argv`, never through an unquoted shell; end it at `timeout` seconds or `limit` bytes.
+
+        Raises UnreachableError when the machine cannot be reached. A command that is not there
+        gives code 127.
+        """
+        ...
+
+    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
+        """Yield standard output as it comes; b"" at least once a second while nothing does.
+
+        Ends with the command, at `timeout` seconds, or when the iterator is closed, which ends the
+        command on the host too.
+        """
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Log formats -> records -> faults -> incidents. Knows nothing of hosts."""

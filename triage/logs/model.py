@@ -1,0 +1,110 @@
+"""What a log turns into: records, faults, incidents. Plain immutable values.
+
+All text in them is as it stood in the log, without terminal escapes and without the prefixes that
+were read into other fields. It is still untrusted: whoever prints it must escape it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Literal
+
+Role = Literal["initiator", "victim", "teardown", "benign"]
+FaultKind = Literal["exception", "error", "signal", "service", "kernel", "native"]
+
+NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a record stands in its source: 1-based line, and journald's cursor where there is one."""
+
+    source: str
+    line: int
+    cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One log entry. `ranks` are unordered labels such as `PP3`, `TP0`; `text` may span lines."""
+
+    time: datetime | None  # aware when the source tells the zone (journald, containers), naive otherwise
+    pid: int | None
+    ranks: frozenset[str]
+    level: str  # upper case, "" when the source has none
+    identifier: str  # who wrote it: `systemd`, `kernel`, a process title, "" when not known
+    text: str
+    position: Position
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of a traceback; `code` is the source line that was printed, "" when there was none."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An exception with its frames and chain, or an error without one.
+
+    `frames` are outermost first. `chain` holds the exceptions that led to this one, nearest first;
+    `link` says how: "cause" (raise from) or "context" (while handling). `header` is the text of the
+    record that introduced it. `frame` is the culprit: the innermost frame that is not merely a
+    library accessor.
+    """
+
+    kind: FaultKind
+    type: str  # `IndexError`, `SIGKILL`, `oom-kill`, ...
+    message: str
+    position: Position
+    time: datetime | None = None
+    pid: int | None = None
+    ranks: frozenset[str] = frozenset()
+    header: str = ""
+    frames: tuple[Frame, ...] = ()
+    frame: Frame | None = None
+    chain: tuple[Fault, ...] = ()
+    link: Literal["", "cause", "context"] = ""
+    role: Role = "victim"
+    because: tuple[str, ...] = ()  # the reasons for the role
+    count: int = 1
+    cut: bool = False  # head or tail is missing
+
+
+@dataclass(frozen=True)
+class Incident:
+    """The faults of one run of a deployment.
+
+    `initiator` is None when the log cannot decide; `candidates` then lists who it could be.
+    `facts` are what the log itself says of the deployment: `pp_size`, `attention_backend`,
+    `kv_pool` (the class that allocated the KV cache), `version`, ... as strings.
+    """
+
+    id: str  # short, derived from the fingerprint and the start of the run
+    fingerprint: str
+    started: datetime | None
+    ended: datetime | None
+    initiator: Fault | None
+    faults: tuple[Fault, ...]  # in order of appearance, the initiator among them
+    candidates: tuple[Fault, ...] = ()
+    ranks: frozenset[str] = frozenset()  # all that are known to exist
+    silent_ranks: tuple[str, ...] = ()  # known to exist, and said nothing of the fault, in order
+    facts: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
+    phase: str = ""  # the last phase that the engine logged before the initiator
+    count: int = 1  # identical runs folded into this one
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """One source of log lines: bytes as they came, and a name for positions."""
+
+    name: str
+    data: bytes
+    partial: str = ""

@@ -1,0 +1,1 @@
+"""Semantic, reversible changes to the source of installed packages."""

@@ -1,0 +1,1 @@
+"""YAML playbooks that string the steps together."""

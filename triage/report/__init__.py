@@ -1,0 +1,1 @@
+"""Renderings of a result: one module a format. Decides nothing."""

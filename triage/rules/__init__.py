@@ -1,0 +1,1 @@
+"""Signatures that propose a hypothesis, probes that confirm it, remedies."""

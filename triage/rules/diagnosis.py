@@ -1,0 +1,79 @@
+"""What the rules say of an incident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FindingKind = Literal["log", "probe", "falsifier"]
+Result = Literal["pass", "fail", "missing"]
+Outcome = Literal["confirmed", "refuted", "unproven"]
+Certainty = Literal["confirmed", "likely", "possible", "unknown"]
+RemedyKind = Literal["patch", "setting", "upgrade", "action"]
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines of a source file that a probe read: (line number, text, whether it is the one meant)."""
+
+    path: str
+    lines: tuple[tuple[int, str, bool], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A computed result: column titles and rows of text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One step of a diagnosis. `pass` speaks for the hypothesis, `fail` against it.
+
+    `command` is what would get the missing item, "" when nothing is missing.
+    """
+
+    kind: FindingKind
+    result: Result
+    detail: str
+    excerpts: tuple[Excerpt, ...] = ()
+    table: Table | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do. `cost` and `proof` say what it takes and how far it was shown to work."""
+
+    kind: RemedyKind
+    id: str
+    summary: str
+    command: str = ""
+    cost: str = ""
+    proof: str = ""
+    helps: bool | None = None  # computed for this deployment; None: could not be computed
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A rule applied to an incident."""
+
+    rule: str
+    category: str
+    role: Literal["cause", "consequence", "benign"]
+    outcome: Outcome
+    title: str
+    explanation: str
+    findings: tuple[Finding, ...]
+    remedies: tuple[Remedy, ...]
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The category of an incident's root cause, and how sure that is."""
+
+    category: str
+    certainty: Certainty

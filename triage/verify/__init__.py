@@ -1,0 +1,1 @@
+"""Restart, readiness, exercise, measurement, and a verdict."""

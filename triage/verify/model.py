@@ -1,0 +1,89 @@
+"""What a verification measures and says. Times in seconds unless a name ends in `_ms`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictName = Literal["better", "same", "worse", "inconclusive", "failed"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One streamed request. Times are seconds after the run's start; `chunks` when text arrived."""
+
+    sent: float
+    chunks: tuple[float, ...]
+    prompt_tokens: int | None
+    output_tokens: int
+    finish_reason: str | None
+    error: str = ""  # "" when it succeeded: status, in-stream error, no finish_reason, short output, ...
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run of requests at one concurrency."""
+
+    concurrency: int
+    prompt_tokens: int
+    max_tokens: int
+    token_source: Literal["usage", "chunks"]
+    wall: float
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures of one load, defined in docs/benchmarks.md."""
+
+    concurrency: int
+    completed: int
+    failed: int
+    failures: Mapping[str, int]  # kind -> count
+    ttft_ms: float | None  # medians
+    itl_ms: float | None
+    tpot_ms: float | None
+    e2e_ms: float | None
+    decode_rate: float | None  # tokens/s of one stream, 1 / median TPOT
+    output_throughput: float  # tokens/s, all streams, over wall time
+    near_zero_gaps: float  # share of chunk gaps under 0.5 ms: delivery in bursts
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One step of a start: what the engine logged, seconds after the restart."""
+
+    name: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the service that was followed."""
+
+    invocation: str
+    pid: int | None
+    ready: bool
+    seconds: float
+    phases: tuple[Phase, ...]
+    failure: str = ""  # why it is not ready: died, time-out, no completion
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The whole proof, as stored in the history."""
+
+    at: str  # ISO 8601, UTC
+    deployment: str
+    engine: str
+    version: str
+    arguments: Mapping[str, str]
+    patches: tuple[str, ...]  # ids of patches in place
+    model: str
+    start: Start
+    sample: str  # the text of the deterministic completion
+    loads: tuple[Load, ...]
+    metrics: tuple[Metrics, ...]
+    verdict: VerdictName
+    reason: str
