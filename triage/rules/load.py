@@ -1,0 +1,44 @@
+"""Rule files -> rules, with errors that name file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from triage.rules.schema import Rule
+from triage.yamlfile import load_model
+
+KNOWLEDGE = Path(__file__).parent / "knowledge"
+
+
+def load_rules(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
+    """The shipped rules and those of further directories, ordered by id.
+
+    Raises UsageError for a broken file, and for an id that stands twice.
+    """
+    from triage.errors import UsageError
+
+    rules: dict[str, Rule] = {}
+    origin: dict[str, Path] = {}
+    for directory in (KNOWLEDGE, *extra):
+        for path in rule_files(directory):
+            rule = load_model(path, Rule, "rule")
+            if rule.id in rules:
+                raise UsageError(
+                    "reading rule",
+                    str(path),
+                    f"its id {rule.id!r} is already that of {origin[rule.id]}",
+                    "give one of them another id",
+                )
+            rules[rule.id] = rule
+            origin[rule.id] = path
+    return tuple(rules[name] for name in sorted(rules))
+
+
+def rule_files(directory: Path) -> Iterator[Path]:
+    """Every rule file below a directory. Raises UsageError when it is not one."""
+    from triage.errors import UsageError
+
+    if not directory.is_dir():
+        raise UsageError("reading rules", str(directory), "there is no such directory", "triage rules list")
+    yield from sorted(directory.rglob("*.yaml"))

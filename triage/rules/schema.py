@@ -1,0 +1,291 @@
+"""The shape of a rule file. Unknown keys are errors; every error names file and key."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Category = Literal[
+    "pp-rank-assumption",
+    "divisibility",
+    "dp-ep",
+    "quantization",
+    "model-config",
+    "weights",
+    "hf-hub",
+    "gpu-oom",
+    "kv-cache-too-small",
+    "host-oom",
+    "shm-too-small",
+    "ulimit",
+    "nccl",
+    "nccl-timeout",
+    "distributed-init",
+    "arch-mismatch",
+    "driver-mismatch",
+    "abi-mismatch",
+    "missing-extension",
+    "python-env",
+    "jit-toolchain",
+    "triton-compile",
+    "cuda-illegal-access",
+    "gpu-xid",
+    "gpu-hardware",
+    "watchdog",
+    "engine-dead",
+    "port-in-use",
+    "launch-arguments",
+    "systemd",
+    "permission",
+    "host-storage",
+    "ray",
+    "health-check",
+    "request",
+    "unknown",
+]
+
+
+def _regex(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+Regex = Annotated[str, AfterValidator(_regex)]
+Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class FramePattern(Model):
+    """One frame that must be in the traceback: a glob for its file, regexes for function and code."""
+
+    name: str = Field("", alias="as")  # how probes refer to it
+    file: str = "*"
+    function: Regex = ""
+    code: Regex = ""
+
+
+class Signature(Model):
+    """What a fault looks like. All that is given must hold; regexes match anywhere unless anchored.
+
+    `frames` must occur in this order, outermost first, with any frames between them. `chained` looks
+    at the exceptions that led to the fault as well. `innermost` asks that the last frame pattern is
+    the traceback's last frame.
+    """
+
+    kind: Literal["", "exception", "error", "signal", "service", "kernel", "native"] = ""
+    exception: Regex = ""
+    message: Regex = ""
+    header: Regex = ""
+    frames: tuple[FramePattern, ...] = ()
+    innermost: bool = False
+    chained: bool = False
+    facts: dict[str, Regex] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Signature:
+        if not (self.exception or self.message or self.header or self.frames):
+            raise ValueError("a signature needs at least one of exception, message, header, frames")
+        return self
+
+
+class SourceMatchesFrame(Model):
+    """The line of the named frame stands in the source that serves, as the traceback printed it."""
+
+    check: Literal["source-matches-frame"]
+    frame: str
+    says: str
+
+
+class PatchState(Model):
+    """The defect's shape, as a shipped patch describes it, is in the source that serves."""
+
+    check: Literal["patch-state"]
+    patch: Id
+    passes: tuple[str, ...] = ("applicable",)
+    says: str
+
+
+class ClassAttribute(Model):
+    """The class whose method the named frame is in assigns or inherits an attribute."""
+
+    check: Literal["class-attribute"]
+    frame: str
+    attribute: str
+    subtracted: bool = False  # and its method subtracts it from the argument
+    says: str
+
+
+class Argument(Model):
+    """A launch argument or a fact of the log, under any of its names, compared with a value."""
+
+    check: Literal["argument"]
+    names: tuple[str, ...]
+    at_least: int | None = None
+    equals: Regex = ""
+    says: str
+
+    @model_validator(mode="after")
+    def _compares(self) -> Argument:
+        if (self.at_least is None) == (not self.equals):
+            raise ValueError("give either at_least or equals")
+        return self
+
+
+class Stages(Model):
+    """The stage arithmetic of a stage-local list indexed with a global layer number.
+
+    Holds when it predicts an IndexError for every rank that raised one.
+    """
+
+    check: Literal["stages"]
+    layer: int = 0
+    says: str
+
+
+class NoOomKill(Model):
+    """Neither the kernel log nor the service manager tells of an OOM kill during the run."""
+
+    check: Literal["no-oom-kill"]
+    says: str
+
+
+class KernelMentions(Model):
+    """A line of the kernel log during the run."""
+
+    check: Literal["kernel-mentions"]
+    pattern: Regex
+    says: str
+
+
+class UnitResult(Model):
+    """What the service manager recorded of the run's end."""
+
+    check: Literal["unit-result"]
+    result: Regex
+    says: str
+
+
+Probe = Annotated[
+    SourceMatchesFrame
+    | PatchState
+    | ClassAttribute
+    | Argument
+    | Stages
+    | NoOomKill
+    | KernelMentions
+    | UnitResult,
+    Field(discriminator="check"),
+]
+
+
+class PatchRemedy(Model):
+    kind: Literal["patch"]
+    patch: Id
+    summary: str
+    cost: str = ""
+    proof: str = ""
+
+
+class UpgradeRemedy(Model):
+    kind: Literal["upgrade"]
+    distribution: str
+    version: str
+    summary: str
+    cost: str = ""
+    proof: str = ""
+
+
+class SettingRemedy(Model):
+    """Launch flags, environment or unit directives, as they would be written."""
+
+    kind: Literal["setting"]
+    id: Id
+    set: str
+    summary: str
+    cost: str = ""
+    proof: str = ""
+
+
+class LayoutRemedy(Model):
+    """Every other layout of tp x pp over the same GPUs, each judged by the stage arithmetic."""
+
+    kind: Literal["layouts"]
+    layer: int = 0
+    cost: str = ""
+
+
+class ActionRemedy(Model):
+    kind: Literal["action"]
+    id: Id
+    summary: str
+    command: str = ""
+    cost: str = ""
+    proof: str = ""
+
+
+RemedySpec = Annotated[
+    PatchRemedy | UpgradeRemedy | SettingRemedy | LayoutRemedy | ActionRemedy, Field(discriminator="kind")
+]
+
+
+class LogCase(Model):
+    """A log that must match, or must not; `expect` names the outcome without a host."""
+
+    log: str
+    note: str = ""
+
+
+class Cases(Model):
+    match: tuple[LogCase, ...] = Field(min_length=1)
+    near: tuple[LogCase, ...] = Field(min_length=1)
+
+
+class Rule(Model):
+    """One known cause, consequence or harmless look-alike.
+
+    `conclusive` says that the message alone leaves no other cause: then a match without probes is
+    `confirmed`. `affected` is a hint for people, never a reason.
+    """
+
+    id: Id
+    title: str
+    category: Category
+    role: Literal["cause", "consequence", "benign"]
+    engine: Literal["", "sglang", "vllm"] = ""
+    affected: str = ""
+    conclusive: bool = False
+    signatures: tuple[Signature, ...] = Field(min_length=1)
+    explanation: str
+    probes: tuple[Probe, ...] = ()
+    falsifiers: tuple[Probe, ...] = ()
+    remedies: tuple[RemedySpec, ...] = ()
+    references: tuple[str, ...] = ()
+    cases: Cases
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_signature(cls, data: Any) -> Any:
+        """`signature: {...}` is short for a list of one."""
+        if isinstance(data, dict) and "signature" in data:
+            data = dict(data)
+            data["signatures"] = [data.pop("signature")]
+        return data
+
+    @model_validator(mode="after")
+    def _frames_are_named(self) -> Rule:
+        known = {frame.name for signature in self.signatures for frame in signature.frames if frame.name}
+        for probe in (*self.probes, *self.falsifiers):
+            frame = getattr(probe, "frame", None)
+            if frame is not None and frame not in known:
+                raise ValueError(
+                    f"probe {probe.check} names frame {frame!r}; the signature has {sorted(known)}"
+                )
+        return self

@@ -1,0 +1,56 @@
+"""YAML files that people write: read safely, checked against a model, errors that name file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from triage.errors import UsageError
+
+M = TypeVar("M", bound=BaseModel)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_BYTES = 4 * 1024 * 1024
+
+
+def load_model(path: Path, model: type[M], what: str) -> M:
+    """The file as a `model`. `what` names its kind in errors: `rule`, `patch`, `playbook`."""
+    doing = f"reading {what}"
+    data = load_mapping(path, what)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = [f"{_key(item['loc'])}: {item['msg']}" for item in error.errors()]
+        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        raise UsageError(
+            doing, str(path), "; ".join(problems[:3]) + more, "mend these keys and run the command again"
+        ) from None
+
+
+def load_mapping(path: Path, what: str) -> dict[str, Any]:
+    """The file's top-level mapping."""
+    doing, fix = f"reading {what}", "mend the file and run the command again"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", fix)
+        text = path.read_text("utf-8")
+        data = yaml.load(text, Loader=_Loader)
+    except OSError as error:
+        raise UsageError(doing, str(path), error.strerror or str(error), f"ls -l {path}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(doing, str(path), f"it is not UTF-8 text: {error.reason}", fix) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(doing, str(path), f"it is not YAML: {_one_line(error)}", fix) from None
+    if not isinstance(data, dict):
+        raise UsageError(doing, str(path), "its top level is not a mapping", fix)
+    return data
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "top level"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
