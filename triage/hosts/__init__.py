@@ -1,1 +1,7 @@
 """Machines we reach. The only package that talks to one."""
+
+from triage.hosts.connection import Connection, Output
+from triage.hosts.opening import open_connection
+from triage.hosts.options import ConnectionOptions
+
+__all__ = ["Connection", "ConnectionOptions", "Output", "open_connection"]

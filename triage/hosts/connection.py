@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 DEFAULT_TIMEOUT = 30.0  # seconds
 DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
+
+# What every command finds in its environment, so that answers read the same everywhere.
+ENVIRONMENT: Mapping[str, str] = MappingProxyType({"LC_ALL": "C", "SYSTEMD_COLORS": "0", "TZ": "UTC"})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,32 @@
+"""What a running command has printed so far, within its limits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from triage.hosts.connection import Output
+
+CHUNK = 256 * 1024  # bytes a read
+
+Stream = Literal["stdout", "stderr"]
+
+
+class Capture:
+    """Collects both streams; each keeps at most `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.cut: Literal["", "bytes", "time"] = ""
+
+    def add(self, stream: Stream, data: bytes) -> None:
+        """Keep `data`; set `cut` when that stream is over its limit."""
+        kept = self.stdout if stream == "stdout" else self.stderr
+        kept += data
+        if len(kept) > self.limit:
+            del kept[self.limit :]
+            self.cut = "bytes"
+
+    def output(self, code: int | None) -> Output:
+        return Output(None if self.cut else code, bytes(self.stdout), bytes(self.stderr), self.cut)

@@ -1,0 +1,114 @@
+"""Is this the machine we know? Known-hosts files, read strictly and only ever appended to."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fnmatch
+import hashlib
+import hmac
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from triage.errors import RefusedError, UnreachableError
+from triage.hosts.options import HostKeyPolicy
+from triage.hosts.ssh_config import Target
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HostKey:
+    """A public key: its type (`ssh-ed25519`) and its base64 text, as known_hosts has them."""
+
+    type: str
+    text: str
+
+    @property
+    def fingerprint(self) -> str:
+        """As `ssh-keygen -l` shows it."""
+        try:
+            digest = hashlib.sha256(base64.b64decode(self.text)).digest()
+        except binascii.Error:
+            return f"{self.type} (unreadable)"
+        return f"{self.type} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def known_keys(target: Target, marker: str = "") -> tuple[HostKey, ...]:
+    """The host's keys in its known-hosts files; with `marker`, those so marked (`@revoked`)."""
+    return tuple(key for path in target.known_hosts for key in _entries(path, target.key_name, marker))
+
+
+def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
+    """Raises RefusedError unless `key` is the host's known key, or is new and may be added."""
+    doing, whom, own_file = "check the host key of", target.alias, target.known_hosts[0]
+    if key in known_keys(target, "@revoked"):
+        raise RefusedError(doing, whom, f"its key {key.fingerprint} is marked as revoked")
+    known = known_keys(target)
+    if key in known:
+        return
+    if known:
+        old = ", ".join(other.fingerprint for other in known)
+        raise RefusedError(
+            doing,
+            whom,
+            f"the key has CHANGED. Known: {old}. Shown now: {key.fingerprint}. "
+            "Somebody may be listening in, or the machine was set up anew",
+            f"ask whoever runs it; if it was set up anew: ssh-keygen -f {own_file} -R '{target.key_name}', "
+            "then repeat with --host-key accept-new",
+        )
+    if policy == "strict":
+        raise RefusedError(
+            doing,
+            whom,
+            f"its key is not known: {key.fingerprint}",
+            "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host's own console, "
+            "then repeat with --host-key accept-new",
+        )
+    _append(own_file, f"{target.key_name} {key.type} {key.text}\n")
+    log.warning("added the host key of %s to %s: %s", target.key_name, own_file, key.fingerprint)
+
+
+def _entries(path: Path, name: str, marker: str) -> Iterator[HostKey]:
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UnreachableError("read", f"the known hosts in {path}", str(error)) from None
+    for line in text.splitlines():
+        words = line.split()
+        found_marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if len(words) >= 3 and found_marker == marker and _names(words[0], name):
+            yield HostKey(words[1], words[2])
+
+
+def _names(patterns: str, name: str) -> bool:
+    """Whether the first field of a line speaks of `name`: plain, hashed, with wildcards or negated."""
+    if patterns.startswith("|1|"):
+        salt, _, digest = patterns[3:].partition("|")
+        try:
+            made = hmac.new(base64.b64decode(salt), name.encode(), hashlib.sha1).digest()
+            return hmac.compare_digest(made, base64.b64decode(digest))
+        except binascii.Error:
+            return False
+    listed = patterns.lower().split(",")
+    plain = [pattern.replace("[", "[[]") for pattern in listed]  # only * and ? are special here
+    if any(fnmatch.fnmatchcase(name.lower(), pattern[1:]) for pattern in plain if pattern.startswith("!")):
+        return False
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in plain)
+
+
+def _append(path: Path, line: str) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            gap = b"" if size == 0 or file.read(1) == b"\n" else b"\n"
+            file.write(gap + line.encode())
+    except OSError as error:
+        raise UnreachableError("add the host key to", str(path), str(error)) from None

@@ -1,0 +1,31 @@
+"""From a host's name to a connection."""
+
+from __future__ import annotations
+
+from triage.hosts.connection import Connection
+from triage.hosts.options import ConnectionOptions
+
+LOCAL = "local"
+
+
+def open_connection(name: str, options: ConnectionOptions | None = None) -> Connection:
+    """Connect to `local`, an ssh alias, `host`, `user@host:port` or `ssh://user@host:port`.
+
+    Raises UsageError for a name that cannot be one, UnreachableError when the host cannot be reached
+    or does not let us in, RefusedError for an unknown or changed host key.
+    """
+    options = options or ConnectionOptions()
+    connection: Connection
+    if name == LOCAL:
+        from triage.hosts.local import LocalConnection
+
+        connection = LocalConnection()
+    else:
+        from triage.hosts.ssh import SshConnection
+
+        connection = SshConnection.open(name, options)
+    if options.become:
+        from triage.hosts.become import become_root
+
+        return become_root(connection)
+    return connection

@@ -1,0 +1,25 @@
+"""How to reach a host: what the command line says, beside the user's ssh configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+HostKeyPolicy = Literal["strict", "accept-new"]
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """Options of one connection.
+
+    `ssh_config` replaces `~/.ssh/config`. `host_key` says what happens to a host whose key is not
+    known: refused, or added to known_hosts; a changed key is always refused, whatever the
+    configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
+    the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
+    root through `sudo -n`.
+    """
+
+    ssh_config: str = ""
+    host_key: HostKeyPolicy = "strict"
+    connect_timeout: float = 15.0
+    become: bool = False

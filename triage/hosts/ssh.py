@@ -1,0 +1,197 @@
+"""A machine over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import paramiko
+
+from triage.errors import UnreachableError
+from triage.hosts.capture import CHUNK, Capture
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
+from triage.hosts.options import ConnectionOptions
+from triage.hosts.quoting import pid_of, remote_command, without_pid
+from triage.hosts.ssh_config import Target, resolve
+from triage.hosts.ssh_line import Line, dial
+
+TICK = 0.5  # seconds of waiting at most before the clock is looked at
+GRACE = 2.0  # seconds for output that a stray child still holds open
+KILL_TIMEOUT = 5.0
+PID_LINE_ROOM = 64  # bytes
+
+
+class SshConnection:
+    """One SSH connection, reused for every command; each command is a channel of its own."""
+
+    def __init__(self, name: str, target: Target, options: ConnectionOptions, line: Line) -> None:
+        self._name = name
+        self._target = target
+        self._options = options
+        self._line = line
+
+    @classmethod
+    def open(cls, name: str, options: ConnectionOptions) -> SshConnection:
+        """Connect. Errors as `triage.hosts.open_connection`."""
+        target = resolve(name, options)
+        return cls(name, target, options, dial(target, options))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        return self._target.address
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+        limit: int = DEFAULT_LIMIT,
+    ) -> Output:
+        capture = Capture(limit + PID_LINE_ROOM)
+        with self._channel(argv, timeout) as channel:
+            _feed(channel, stdin)
+            _drain(channel, capture, time.monotonic() + timeout)
+            code = channel.exit_status if channel.exit_status_ready() else -1
+            if capture.cut:
+                self._kill(pid_of(capture.stderr))
+            elif code == -1:
+                self._lost("run", argv, "the connection ended before the command did")
+        if pid_of(capture.stderr) is None and code != 0 and not capture.cut:
+            self._no_shell(capture, code)
+        kept = Capture(limit)
+        kept.cut = capture.cut
+        kept.add("stdout", bytes(capture.stdout))
+        kept.add("stderr", without_pid(capture.stderr))
+        return kept.output(128 - code if 128 < code <= 192 else code)
+
+    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
+        deadline = time.monotonic() + timeout
+        complaints = Capture(CHUNK)
+        with self._channel(argv, timeout) as channel:
+            channel.shutdown_write()
+            try:
+                while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
+                    _wait(channel, min(left, TICK))
+                    if channel.recv_stderr_ready():
+                        complaints.add("stderr", channel.recv_stderr(CHUNK))
+                    yield channel.recv(CHUNK) if channel.recv_ready() else b""
+            finally:
+                if not _ended(channel):
+                    self._kill(pid_of(complaints.stderr))
+
+    def close(self) -> None:
+        self._line.close()
+
+    @contextlib.contextmanager
+    def _channel(self, argv: Sequence[str], timeout: float) -> Iterator[paramiko.Channel]:
+        """A channel on which `argv` has been started."""
+        command = remote_command(argv, math.ceil(timeout) + 1)
+        if not self._line.transport.is_active():  # nothing has been sent yet, so dialling again is safe
+            self._line.close()
+            self._line = dial(self._target, self._options)
+        patience = self._target.connect_timeout
+        try:
+            channel = self._line.transport.open_session(timeout=patience)
+            watchdog = threading.Timer(patience, channel.close)  # exec_command would wait for ever
+            watchdog.start()
+            try:
+                channel.exec_command(command)
+            finally:
+                watchdog.cancel()
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self._lost("start", argv, error)
+        try:
+            yield channel
+        finally:
+            channel.close()
+
+    def _kill(self, pid: int | None) -> None:
+        """End a command that we no longer wait for, as far as the host still listens."""
+        if pid is None or not self._line.transport.is_active():
+            return
+        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+            channel = self._line.transport.open_session(timeout=KILL_TIMEOUT)
+            watchdog = threading.Timer(KILL_TIMEOUT, channel.close)
+            watchdog.start()
+            try:
+                channel.exec_command(f"kill -TERM {pid}")
+                channel.recv_exit_status()
+            finally:
+                watchdog.cancel()
+                channel.close()
+
+    def _lost(self, doing: str, argv: Sequence[str], why: object) -> NoReturn:
+        raise UnreachableError(
+            doing,
+            f"{argv[0]} on {self.address}",
+            str(why) or type(why).__name__,
+            "repeat; if it stays, try ssh",
+        )
+
+    def _no_shell(self, capture: Capture, code: int) -> NoReturn:
+        said = (capture.stdout + capture.stderr).decode("utf-8", "replace").strip().splitlines()
+        first = said[0][:200] if said else f"exit status {code}"
+        raise UnreachableError(
+            "run commands on",
+            self.address,
+            f"the account's login shell does not run them: {first}",
+            "use an account with an ordinary shell",
+        )
+
+
+def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
+    """Send standard input beside the reading, so that neither waits for the other."""
+
+    def send() -> None:
+        with contextlib.suppress(OSError):  # the command did not want all of it
+            channel.sendall(stdin)
+            channel.shutdown_write()
+
+    if stdin:
+        threading.Thread(target=send, daemon=True).start()
+    else:
+        channel.shutdown_write()
+
+
+def _drain(channel: paramiko.Channel, capture: Capture, deadline: float) -> None:
+    """Read both outputs until the command has ended or a limit is reached."""
+    exited: float | None = None
+    while not capture.cut and not _ended(channel):
+        now = time.monotonic()
+        if channel.exit_status_ready():
+            exited = exited or now
+            if now - exited > GRACE:
+                return
+        if now >= deadline:
+            capture.cut = "time"
+            return
+        _wait(channel, min(deadline - now, TICK))
+        if channel.recv_ready():
+            capture.add("stdout", channel.recv(CHUNK))
+        if channel.recv_stderr_ready():
+            capture.add("stderr", channel.recv_stderr(CHUNK))
+
+
+def _ended(channel: paramiko.Channel) -> bool:
+    done = channel.closed or (bool(channel.eof_received) and channel.exit_status_ready())
+    return done and not channel.recv_ready() and not channel.recv_stderr_ready()
+
+
+def _wait(channel: paramiko.Channel, seconds: float) -> None:
+    """Wait for output, or for the exit status once the outputs are closed."""
+    if channel.eof_received and not channel.recv_ready() and not channel.recv_stderr_ready():
+        channel.status_event.wait(seconds)
+        return
+    poll = select.poll()
+    poll.register(channel.fileno(), select.POLLIN)
+    poll.poll(seconds * 1000)

@@ -1,0 +1,149 @@
+"""Where a host's name leads, as `~/.ssh/config` has it."""
+
+from __future__ import annotations
+
+import getpass
+import glob
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triage.errors import UsageError
+from triage.hosts.options import ConnectionOptions
+
+if TYPE_CHECKING:
+    import paramiko
+
+DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+NO_FILE = ("none", "/dev/null", "")  # a known_hosts file that remembers nothing would accept anything
+
+_NAME = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.@+-]*)@)?"
+    r"(?:\[(?P<bracketed>[0-9A-Za-z:.%_-]+)\]|(?P<host>[A-Za-z0-9_][A-Za-z0-9_.-]*))"
+    r"(?::(?P<port>[0-9]{1,5}))?/?"
+)
+_BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
+_INCLUDE_DEPTH = 16  # as in OpenSSH
+
+
+@dataclass(frozen=True)
+class Target:
+    """One machine to connect to, and how."""
+
+    alias: str
+    user: str
+    hostname: str
+    port: int
+    key_name: str  # under which known_hosts has it
+    known_hosts: tuple[Path, ...]  # the first one takes new keys
+    identities: tuple[Path, ...]
+    identities_only: bool
+    agent: bool
+    certificates: tuple[Path, ...]
+    proxy_command: str
+    jumps: tuple[str, ...]
+    connect_timeout: float
+    keepalive: int  # seconds, 0 for none
+    compression: bool
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
+        return f"{self.user}@{host}:{self.port}"
+
+
+def resolve(name: str, options: ConnectionOptions) -> Target:
+    """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
+    user, alias, port = _split(name)
+    config = _lookup(alias, options)
+
+    def value(key: str, default: str = "") -> str:
+        return str(config.get(key) or default)
+
+    hostname = value("hostname", alias)
+    try:
+        port = port or int(value("port", "22"))
+        timeout = float(value("connecttimeout", str(options.connect_timeout)))
+        keepalive = int(value("serveraliveinterval", "30"))
+    except ValueError as error:
+        raise UsageError("read", f"the ssh configuration of {alias}", str(error)) from None
+    key_name = value("hostkeyalias") or (hostname if port == 22 else f"[{hostname}]:{port}")
+    identities = config.get("identityfile") or [
+        path for path in DEFAULT_IDENTITIES if Path(path).expanduser().exists()
+    ]
+    jump = value("proxyjump", "none")
+    certificates = value("certificatefile")
+    return Target(
+        alias=alias,
+        user=user or value("user") or getpass.getuser(),
+        hostname=hostname,
+        port=port,
+        key_name=key_name,
+        known_hosts=_known_hosts(value("userknownhostsfile"), value("globalknownhostsfile")),
+        identities=tuple(Path(path).expanduser() for path in identities),
+        identities_only=value("identitiesonly").lower() == "yes",
+        agent=value("identityagent").lower() != "none",
+        certificates=(Path(certificates).expanduser(),) if certificates else (),
+        proxy_command=value("proxycommand"),
+        jumps=() if jump.lower() == "none" else tuple(part.strip() for part in jump.split(",")),
+        connect_timeout=timeout if timeout > 0 else options.connect_timeout,
+        keepalive=keepalive,
+        compression=value("compression").lower() == "yes",
+    )
+
+
+def _split(name: str) -> tuple[str, str, int]:
+    """User, host and port of a name; "" and 0 where it does not say."""
+    match = _NAME.fullmatch(name)
+    if match is None and _BARE_IPV6.fullmatch(name):
+        return "", name, 0
+    port = int(match["port"] or 0) if match else 0
+    if match is None or port > 65535:
+        raise UsageError(
+            "connect to",
+            repr(name),
+            "this is not a host name",
+            "give `local`, an ssh alias or user@host:port",
+        )
+    return match["user"] or "", match["bracketed"] or match["host"], port
+
+
+def _known_hosts(user_files: str, global_files: str) -> tuple[Path, ...]:
+    own = [file for file in user_files.split() if file.lower() not in NO_FILE] or DEFAULT_KNOWN_HOSTS
+    shared = global_files.split() or GLOBAL_KNOWN_HOSTS
+    return tuple(Path(file).expanduser() for file in (*own, *shared))
+
+
+def _lookup(alias: str, options: ConnectionOptions) -> paramiko.SSHConfigDict:
+    import paramiko
+
+    path = Path(options.ssh_config).expanduser() if options.ssh_config else Path("~/.ssh/config").expanduser()
+    if not path.exists():
+        if options.ssh_config:
+            raise UsageError("read", f"the ssh configuration {path}", "there is no such file")
+        return paramiko.SSHConfig.from_text("").lookup(alias)
+    try:
+        return paramiko.SSHConfig.from_text("\n".join(_lines(path, 0))).lookup(alias)
+    except (paramiko.SSHException, OSError, ValueError, ImportError) as error:
+        raise UsageError("read", f"the ssh configuration {path}", str(error) or repr(error)) from None
+
+
+def _lines(path: Path, depth: int) -> list[str]:
+    """The file's lines with each Include in place of its line, as OpenSSH reads them."""
+    if depth > _INCLUDE_DEPTH:
+        raise ValueError(f"Include is nested more than {_INCLUDE_DEPTH} deep at {path}")
+    lines: list[str] = []
+    for line in path.read_text("utf-8", "replace").splitlines():
+        words = line.strip().replace("=", " ", 1).split()
+        if not words or words[0].lower() != "include":
+            lines.append(line)
+            continue
+        for pattern in words[1:]:
+            full = os.path.join(Path("~/.ssh").expanduser(), os.path.expanduser(pattern.strip('"')))
+            for included in sorted(glob.glob(full)):
+                lines += _lines(Path(included), depth + 1)
+    return lines

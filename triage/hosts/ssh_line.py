@@ -1,0 +1,131 @@
+"""The way to a host: socket, proxy command or jumps, then host key and log-in."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import paramiko
+
+from triage.errors import UnreachableError, UsageError
+from triage.hosts.host_keys import HostKey, check, known_keys
+from triage.hosts.options import ConnectionOptions
+from triage.hosts.ssh_auth import authenticate
+from triage.hosts.ssh_config import Target, resolve
+
+MAX_JUMPS = 8
+AUTH_TIMEOUT = 60.0  # seconds for one key: somebody may have to touch it
+KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # how a known type may be negotiated
+
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it has to say reaches us as exceptions
+
+
+@dataclass(frozen=True)
+class Line:
+    """An authenticated transport; `close` ends it and everything that carries it."""
+
+    transport: paramiko.Transport
+    close: Callable[[], None]
+
+
+def dial(target: Target, options: ConnectionOptions, via: Line | None = None, depth: int = 0) -> Line:
+    """Connect, check who answers, log in. Takes over `via`.
+
+    Raises UnreachableError or RefusedError, after which nothing is left open.
+    """
+    if depth > MAX_JUMPS:
+        raise UsageError("connect to", target.alias, "too many jumps; does a ProxyJump lead back to itself?")
+    with contextlib.ExitStack() as stack:
+        if via is not None:
+            stack.callback(via.close)
+        else:
+            for jump in target.jumps:
+                via = dial(resolve(jump, options), options, via, depth + 1)
+                stack.pop_all()
+                stack.callback(via.close)
+        complaints = stack.enter_context(tempfile.TemporaryFile())
+        try:
+            carrier: socket.socket | paramiko.Channel
+            if via is not None:
+                where, here = (target.hostname, target.port), ("127.0.0.1", 0)
+                carrier = via.transport.open_channel(
+                    "direct-tcpip", where, here, timeout=target.connect_timeout
+                )
+            elif target.proxy_command:
+                carrier, process = _run_proxy(target.proxy_command, complaints.fileno())
+                stack.callback(_end_proxy, process)
+            else:
+                carrier = socket.create_connection((target.hostname, target.port), target.connect_timeout)
+            stack.callback(carrier.close)
+            transport = paramiko.Transport(carrier)
+            stack.callback(transport.close)
+            _negotiate(transport, target)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            complaints.seek(0)
+            said = complaints.read(2000).decode("utf-8", "replace").strip()
+            raise _unreachable(target, error, said) from None
+        shown = transport.get_remote_server_key()
+        check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key)
+        authenticate(transport, target)
+        if target.keepalive > 0:
+            transport.set_keepalive(target.keepalive)
+        return Line(transport, stack.pop_all().close)
+
+
+def _negotiate(transport: paramiko.Transport, target: Target) -> None:
+    """Exchange keys, asking for a host key of a type that we know."""
+    transport.banner_timeout = target.connect_timeout
+    transport.auth_timeout = AUTH_TIMEOUT
+    transport.use_compression(target.compression)
+    security = transport.get_security_options()
+    known = [name for key in known_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
+    security.key_types = sorted(security.key_types, key=lambda name: name not in known)
+    transport.start_client(timeout=target.connect_timeout)
+    if not transport.is_active() or not transport.initial_kex_done:
+        raise TimeoutError("no key exchange")
+
+
+def _run_proxy(command: str, complaints: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start a ProxyCommand as OpenSSH does, `exec`ed by a shell, with a socket for both its streams."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=complaints,
+            start_new_session=True,
+        )
+    return ours, process
+
+
+def _end_proxy(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _unreachable(target: Target, error: Exception, said: str) -> UnreachableError:
+    probe = f"ssh -v -p {target.port} {target.user}@{target.hostname} true"
+    if isinstance(error, socket.gaierror):
+        happened, next_ = (
+            f"no such host name: {target.hostname}",
+            "check the spelling, or add it to ~/.ssh/config",
+        )
+    elif isinstance(error, TimeoutError):
+        happened, next_ = f"no answer within {target.connect_timeout:g} s", probe
+    elif isinstance(error, ConnectionRefusedError):
+        happened, next_ = "connection refused; is sshd running there, on that port?", probe
+    else:
+        happened, next_ = str(error) or type(error).__name__, probe
+    if said:
+        happened += f" (the proxy command said: {said.splitlines()[-1]})"
+    return UnreachableError("connect to", target.address, happened, next_)
