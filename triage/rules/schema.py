@@ -75,9 +75,9 @@ class FramePattern(Model):
 class Signature(Model):
     """What a fault looks like. All that is given must hold; regexes match anywhere unless anchored.
 
-    `frames` must occur in this order, outermost first, with any frames between them. `chained` looks
-    at the exceptions that led to the fault as well. `innermost` asks that the last frame pattern is
-    the traceback's last frame.
+    It is held against a fault and against each exception that led to it. `frames` must occur in this
+    order, outermost first, with any frames between them; `innermost` asks that the last of them is the
+    traceback's last frame. `facts` are those of the incident (`pp_size: "^[2-9]"`).
     """
 
     kind: Literal["", "exception", "error", "signal", "service", "kernel", "native"] = ""
@@ -86,7 +86,6 @@ class Signature(Model):
     header: Regex = ""
     frames: tuple[FramePattern, ...] = ()
     innermost: bool = False
-    chained: bool = False
     facts: dict[str, Regex] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -109,6 +108,7 @@ class PatchState(Model):
 
     check: Literal["patch-state"]
     patch: Id
+    frame: str  # where the defect raised
     passes: tuple[str, ...] = ("applicable",)
     says: str
 

@@ -1,0 +1,40 @@
+# make demo   sets everything up and plays the story: crash, diagnosis, patch, proof
+# make test   sets everything up and passes the tests
+VENV    := .venv
+PYTHON  ?= python3
+BIN     := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test check setup system story benchmark clean
+
+demo: story
+	$(BIN)/python -m examples.story.demo
+
+test: story check
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: story
+	$(BIN)/python -m pytest tests/benchmarks -s
+
+setup: system $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+	touch $@
+
+# The sources of the engine that the story is about, and where possible the machine that it plays on.
+story: setup
+	$(BIN)/python -m examples.story.prepare
+
+# What pip cannot install, where this user may: Debian packages. Elsewhere the tests that need them say so.
+system:
+	@sh tests/e2e/system-packages.sh
+
+clean:
+	rm -rf $(VENV) .cache

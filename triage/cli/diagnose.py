@@ -1,0 +1,94 @@
+"""`triage diagnose`: what failed first, why, how sure, what mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostKey,
+    HostKeyOption,
+    RulesOption,
+    SshConfigOption,
+    UnitOption,
+    live_evidence,
+)
+from triage.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from triage.pipeline import Report
+
+
+def diagnose(
+    host: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[HOST]",
+            help="`local`, an alias of your ssh config, or user@host:port.",
+            show_default=False,
+        ),
+    ] = None,
+    unit: UnitOption = "",
+    log: Annotated[
+        str | None,
+        typer.Option(help="Read the log from this file, `-` for stdin; with HOST, the rest from there."),
+    ] = None,
+    case: Annotated[Path | None, typer.Option(help="Diagnose a captured case.")] = None,
+    format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Find what failed first on HOST, confirm why, and say what mends it.
+
+    Reads only. Exit code 0 when the last run holds no fault, 1 when it does.
+    """
+    from triage import pipeline
+    from triage.evidence.recorded import LogEvidence, RecordedEvidence
+
+    if case is not None and (host or log):
+        raise UsageError("diagnosing", str(case), "a case stands alone", f"triage diagnose --case {case}")
+    if host is None and log is None and case is None:
+        raise UsageError(
+            "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
+        )
+    knowledge = pipeline.load_knowledge(rules or ())
+    source = None
+    if log is not None:
+        from triage.logs.load import open_log
+
+        source = open_log(log)
+    if case is not None:
+        from triage.evidence.case import read_case
+
+        recorded = read_case(case)
+        report = pipeline.diagnose(RecordedEvidence(recorded), knowledge, unit or recorded.unit, recorded.log)
+    elif host is None:
+        report = pipeline.diagnose(LogEvidence(log or ""), knowledge, unit, source)
+    else:
+        with (
+            live_evidence(host, ssh_config, host_key, become) as evidence,
+            console.working(f"reading {host}"),
+        ):
+            report = pipeline.diagnose(evidence, knowledge, unit, source)
+    show(report, format)
+    raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
+
+
+def show(report: Report, format: Format) -> None:
+    """Print a report in the format that was asked for."""
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(json.diagnosis(report)))
+    else:
+        from triage.report import text
+
+        text.render(report, console.stdout())

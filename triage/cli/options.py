@@ -1,0 +1,66 @@
+"""Options that several commands share, and the connection that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from triage.evidence.live import LiveEvidence
+    from triage.hosts.connection import Connection
+
+
+class Format(str, Enum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class HostKey(str, Enum):
+    STRICT = "strict"
+    ACCEPT_NEW = "accept-new"
+
+
+HostArgument = Annotated[
+    str, typer.Argument(metavar="HOST", help="`local`, an alias of your ssh config, or user@host:port.")
+]
+UnitOption = Annotated[str, typer.Option("--unit", "-u", help="The systemd unit, where a host has several.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, or versioned JSON.")]
+SshConfigOption = Annotated[
+    Path | None, typer.Option("--ssh-config", "-F", help="Instead of ~/.ssh/config.", show_default=False)
+]
+HostKeyOption = Annotated[
+    HostKey, typer.Option("--host-key", help="What to do with a host key that is not known yet.")
+]
+BecomeOption = Annotated[bool, typer.Option("--become", "-b", help="Run commands on the host through sudo.")]
+RulesOption = Annotated[
+    list[Path] | None, typer.Option("--rules", help="A directory of further rules.", show_default=False)
+]
+
+
+@contextmanager
+def connected(host: str, ssh_config: Path | None, host_key: HostKey, become: bool) -> Iterator[Connection]:
+    """An open connection to the host, closed afterwards."""
+    from triage.hosts import ConnectionOptions, open_connection
+
+    options = ConnectionOptions(ssh_config=ssh_config, host_key=host_key.value, become=become)
+    connection = open_connection(host, options)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def live_evidence(
+    host: str, ssh_config: Path | None, host_key: HostKey, become: bool
+) -> Iterator[LiveEvidence]:
+    """Evidence from the host, redacted where it enters."""
+    from triage.evidence.live import LiveEvidence
+
+    with connected(host, ssh_config, host_key, become) as connection:
+        yield LiveEvidence(connection)

@@ -1,0 +1,97 @@
+"""From evidence to diagnoses: the one way that a live host, a case and a log share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triage.evidence.model import Deployment, Evidence, Origin
+from triage.logs.model import Incident, LogSource
+from triage.rules.diagnosis import Diagnosis, Verdict
+
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
+    from triage.rules.schema import Rule
+
+
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """What is known beforehand: rules, and the patches that they name."""
+
+    rules: tuple[Rule, ...]
+    patches: tuple[Patch, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One incident, what the rules say of it, and the verdict."""
+
+    incident: Incident
+    diagnoses: tuple[Diagnosis, ...]
+    verdict: Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The result of `triage diagnose`; `others` are deployments on the host that were not looked at."""
+
+    origin: Origin
+    deployment: Deployment
+    incidents: tuple[Finding, ...]
+    others: tuple[Deployment, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be read, and what was cut
+
+
+def load_knowledge(rules: Iterable[Path] = (), patches: Iterable[Path] = ()) -> Knowledge:
+    """Shipped rules and patches, and those of further directories. Raises UsageError for a broken file."""
+    from triage.patching.load import load_patches
+    from triage.rules.load import load_rules
+
+    return Knowledge(load_rules(rules), load_patches(patches))
+
+
+def diagnose(
+    evidence: Evidence, knowledge: Knowledge, unit: str = "", log: LogSource | None = None
+) -> Report:
+    """Find the deployment, read its last run, and explain it.
+
+    With `log` the records come from there and everything else from the evidence. Raises TriageError
+    when there is no deployment, or its log cannot be read.
+    """
+    from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
+    from triage.evidence.logs import log_sources
+    from triage.evidence.trees import EvidenceTree
+    from triage.logs import read_incidents
+    from triage.rules import engine
+
+    if log is None:
+        deployment, *others = discover(evidence, unit)
+        sources = log_sources(evidence, deployment)
+    else:
+        found = discover(evidence, unit) if unit else ()
+        deployment, others = (found[0] if found else Deployment(name=log.name)), []
+        sources = (log,)
+    incidents = read_incidents(sources)
+    if log is not None and incidents and not deployment.engine:
+        deployment = deployment_from_log(evidence, log.name, incidents[-1].facts, frame_files(incidents))
+    deployment = with_traceback_paths(deployment, frame_files(incidents))
+    tree = EvidenceTree(evidence, deployment.package_root)
+    patches = {patch.id: patch for patch in knowledge.patches}
+    findings = []
+    for incident in incidents:
+        diagnoses = engine.diagnose(incident, deployment, evidence, tree, knowledge.rules, patches)
+        findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses)))
+    notes = [
+        f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
+    ]
+    return Report(evidence.origin, deployment, tuple(findings), tuple(others), tuple(notes))
+
+
+def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:
+    """Every file that the tracebacks of the incidents name, once, in order."""
+    files = {
+        frame.file: None for incident in incidents for fault in incident.faults for frame in fault.frames
+    }
+    return tuple(files)

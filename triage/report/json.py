@@ -1,0 +1,161 @@
+"""JSON of every command: versioned schemas with fixed names, documented in docs/json.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from triage.evidence.model import Deployment
+from triage.logs.model import Fault, Frame, Incident
+from triage.pipeline import Finding as IncidentFinding
+from triage.pipeline import Report
+from triage.replay import Replayed
+from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
+
+
+def dumps(value: dict[str, Any]) -> str:
+    """ASCII only, so that no control or bidirectional character of a log reaches a terminal."""
+    return json.dumps(value, indent=2, ensure_ascii=True)
+
+
+def diagnosis(report: Report) -> dict[str, Any]:
+    """`triage.diagnosis/1`."""
+    return {
+        "schema": "triage.diagnosis/1",
+        "source": {"kind": report.origin.kind, "name": report.origin.name},
+        "deployment": deployment(report.deployment),
+        "incidents": [_incident(item) for item in report.incidents],
+        "others": [{"name": item.name, "state": item.state} for item in report.others],
+        "notes": list(report.notes),
+    }
+
+
+def deployment(item: Deployment) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "engine": item.engine,
+        "version": item.version,
+        "manager": item.manager,
+        "unit": item.unit,
+        "state": item.state,
+        "result": item.result,
+        "exit_status": item.exit_status,
+        "invocation": item.invocation,
+        "started": item.started,
+        "pid": item.main_pid,
+        "python": item.python,
+        "package_root": item.package_root,
+        "versions": dict(item.versions),
+        "arguments": dict(item.arguments),
+        "layout": {name: getattr(item.layout, name) for name in ("tp", "pp", "dp", "ep")},
+        "model": item.model,
+        "endpoint": None if item.port is None else f"{item.host}:{item.port}",
+        "disagreements": list(item.disagreements),
+    }
+
+
+def _incident(item: IncidentFinding) -> dict[str, Any]:
+    incident: Incident = item.incident
+    return {
+        "id": incident.id,
+        "fingerprint": incident.fingerprint,
+        "started": _time(incident.started),
+        "ended": _time(incident.ended),
+        "phase": incident.phase,
+        "count": incident.count,
+        "silent_ranks": list(incident.silent_ranks),
+        "initiator": None if incident.initiator is None else _fault(incident.initiator),
+        "candidates": [_fault(fault) for fault in incident.candidates],
+        "faults": [{"role": fault.role, **_fault(fault)} for fault in incident.faults],
+        "facts": dict(incident.facts),
+        "diagnoses": [_diagnosis(entry) for entry in item.diagnoses],
+        "verdict": {"category": item.verdict.category, "certainty": item.verdict.certainty},
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    position = fault.position
+    return {
+        "kind": fault.kind,
+        "type": fault.type,
+        "message": fault.message,
+        "ranks": sorted(fault.ranks),
+        "pid": fault.pid,
+        "time": _time(fault.time),
+        "frame": None if fault.frame is None else _frame(fault.frame),
+        "frames": [_frame(frame) for frame in fault.frames],
+        "chain": [
+            {"link": cause.link, "type": cause.type, "message": cause.message} for cause in fault.chain
+        ],
+        "because": list(fault.because),
+        "count": fault.count,
+        "position": {"source": position.source, "line": position.line, "cursor": position.cursor},
+    }
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    return {"file": frame.file, "line": frame.line, "function": frame.function, "code": frame.code}
+
+
+def _diagnosis(item: Diagnosis) -> dict[str, Any]:
+    return {
+        "rule": item.rule,
+        "category": item.category,
+        "role": item.role,
+        "outcome": item.outcome,
+        "title": item.title,
+        "explanation": item.explanation,
+        "evidence": [_finding(finding) for finding in item.findings],
+        "remedies": [_remedy(remedy) for remedy in item.remedies],
+        "references": list(item.references),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "result": finding.result,
+        "detail": finding.detail,
+        "excerpts": [_excerpt(excerpt) for excerpt in finding.excerpts],
+        "table": None if finding.table is None else _table(finding.table),
+        "command": finding.command,
+    }
+
+
+def _excerpt(excerpt: Excerpt) -> dict[str, Any]:
+    lines = [{"line": number, "text": text, "meant": meant} for number, text, meant in excerpt.lines]
+    return {"path": excerpt.path, "lines": lines}
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {
+        "kind": remedy.kind,
+        "id": remedy.id,
+        "summary": remedy.summary,
+        "command": remedy.command,
+        "cost": remedy.cost,
+        "proof": remedy.proof,
+        "helps": remedy.helps,
+    }
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+def replay(results: Sequence[Replayed]) -> dict[str, Any]:
+    """`triage.replay/1`."""
+    return {
+        "schema": "triage.replay/1",
+        "cases": [
+            {"name": item.name, "passed": not item.differences, "differences": list(item.differences)}
+            for item in results
+        ],
+        "failed": sum(bool(item.differences) for item in results),
+    }

@@ -1,0 +1,220 @@
+"""Text for people: what happened, why and how sure, what can be done."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from triage.evidence.model import Deployment
+from triage.logs.model import Fault, Frame, Incident
+from triage.pipeline import Finding as IncidentFinding
+from triage.pipeline import Report
+from triage.report.safe import safe, safe_line
+from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100
+SHOWN_FAULTS = 6
+_MARKS = {"pass": ("✓", "green"), "fail": ("✗", "red"), "missing": ("?", "yellow")}
+_CERTAINTY = {"confirmed": "bold green", "likely": "bold yellow", "possible": "yellow", "unknown": "bold"}
+
+
+def render(report: Report, console: Console) -> None:
+    """Print the report. Everything that came from a log or host goes through `safe`."""
+    for line in lines(report):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def lines(report: Report) -> Iterator[Text]:
+    yield from _header(report)
+    if not report.incidents:
+        yield Text()
+        yield Text("No incident: the log of the last run holds no fault.", "bold green")
+    for index, item in enumerate(report.incidents):
+        yield Text()
+        if len(report.incidents) > 1:
+            yield Text(f"INCIDENT {index + 1} of {len(report.incidents)}", "bold reverse")
+        yield from _incident(item, report.deployment)
+    for note in report.notes:
+        yield Text(f"note: {safe_line(note)}", "yellow")
+    for other in report.others:
+        state = safe_line(" ".join(filter(None, (other.state, other.result))))
+        name = safe_line(other.name)
+        yield Text(
+            f"also here: {name} ({state}): triage diagnose {safe_line(report.origin.name)} --unit {name}"
+        )
+
+
+def _header(report: Report) -> Iterator[Text]:
+    deployment = report.deployment
+    engine = " ".join(filter(None, (deployment.engine, deployment.version)))
+    parts = [
+        report.origin.name,
+        deployment.name,
+        engine,
+        str(deployment.layout) if engine else "",
+        deployment.model,
+    ]
+    seen = dict.fromkeys(safe_line(part) for part in parts if part)
+    yield Text(" · ".join(seen), "bold")
+    state = " ".join(filter(None, (deployment.state, deployment.result)))
+    if state:
+        status = f", exit status {deployment.exit_status}" if deployment.exit_status else ""
+        yield Text(safe_line(f"{deployment.manager}: {state}{status}; started {deployment.started or '?'}"))
+    for disagreement in deployment.disagreements:
+        yield Text(f"! {safe_line(disagreement)}", "bold yellow")
+
+
+def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
+    incident = item.incident
+    yield Text("WHAT HAPPENED", "bold cyan")
+    yield from _what_happened(incident)
+    yield Text()
+    causes = [entry for entry in item.diagnoses if entry.outcome != "refuted"]
+    if causes:
+        yield from _why(causes[0], item)
+        yield Text()
+        yield from _remedies(causes[0])
+    else:
+        yield Text("WHY  ", "bold cyan") + Text("unknown: no rule explains this", "bold")
+        yield Text(f"  fingerprint {incident.fingerprint}")
+    for entry in item.diagnoses:
+        if entry is not (causes[0] if causes else None):
+            yield _also(entry)
+
+
+def _what_happened(incident: Incident) -> Iterator[Text]:
+    fault = incident.initiator
+    if fault is None:
+        yield Text("  The log does not decide which of these came first:", "bold")
+        for candidate in incident.candidates[:SHOWN_FAULTS]:
+            yield from _fault(candidate)
+    else:
+        yield from _fault(fault)
+        for reason in fault.because:
+            yield Text(f"    first because {safe_line(reason)}", "dim")
+    if incident.phase:
+        yield Text(f"  last phase before it: {safe_line(incident.phase)}")
+    if incident.count > 1:
+        yield Text(f"  the same run failed {incident.count} times", "bold")
+    others = [other for other in incident.faults if other is not fault and other.role != "benign"]
+    for other in others[:SHOWN_FAULTS]:
+        yield Text(
+            f"  {other.role:8} {_clock(other.time)}{_who(other)}{safe_line(_message(other), 110)}", "dim"
+        )
+    if len(others) > SHOWN_FAULTS:
+        yield Text(f"  ... and {len(others) - SHOWN_FAULTS} more", "dim")
+    if incident.silent_ranks:
+        yield Text(f"  silent   {', '.join(incident.silent_ranks)}: ended without a word of it", "dim")
+
+
+def _fault(fault: Fault) -> Iterator[Text]:
+    times = f"  ({fault.count} times)" if fault.count > 1 else ""
+    yield Text(f"  {_clock(fault.time)}{_who(fault)}", "bold") + Text(
+        f"{safe_line(_message(fault), 300)}{times}", "bold red"
+    )
+    if fault.frame is not None:
+        yield from _frames(fault, fault.frame)
+    position = fault.position
+    yield Text(f"    log: {safe_line(position.source)} line {position.line}", "dim")
+
+
+def _frames(fault: Fault, culprit: Frame) -> Iterator[Text]:
+    """The culprit, and below it the accessor in which it ended."""
+    yield Text(f"    at {safe_line(culprit.file)}:{culprit.line} in {safe_line(culprit.function)}")
+    if culprit.code:
+        yield Text(f"         {safe_line(culprit.code.strip())}", "bold")
+    last = fault.frames[-1] if fault.frames else culprit
+    if last != culprit:
+        where = f"{last.file.rpartition('/')[2]}:{last.line} in {last.function}"
+        yield Text(f"       -> {safe_line(where)}: {safe_line(last.code.strip())}")
+
+
+def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
+    certainty = item.verdict.certainty
+    yield (
+        Text("WHY  ", "bold cyan")
+        + Text(f"{certainty}: ", _CERTAINTY[certainty])
+        + Text(safe_line(diagnosis.title), "bold")
+    )
+    yield Text(f"     rule {diagnosis.rule}, category {diagnosis.category}", "dim")
+    for paragraph in diagnosis.explanation.split("\n\n"):
+        for line in textwrap.wrap(safe_line(paragraph, 2000), WIDTH - 2):
+            yield Text(f"  {line}")
+    yield Text()
+    for finding in diagnosis.findings:
+        yield from _finding(finding)
+
+
+def _finding(finding: Finding) -> Iterator[Text]:
+    mark, style = _MARKS[finding.result]
+    kind = "ruled out" if finding.kind == "falsifier" and finding.result == "pass" else finding.kind
+    yield Text(f"  {mark} ", style) + Text(f"{kind:9} ", "dim") + Text(safe_line(finding.detail))
+    for excerpt in finding.excerpts:
+        yield from _excerpt(excerpt)
+    if finding.table is not None:
+        yield from _table(finding.table)
+    if finding.command:
+        yield Text(f"      to find out: {safe_line(finding.command)}", "yellow")
+
+
+def _excerpt(excerpt: Excerpt) -> Iterator[Text]:
+    yield Text(f"      {safe_line(excerpt.path)}", "dim")
+    for number, code, meant in excerpt.lines:
+        arrow = "▶" if meant else " "
+        yield Text(f"      {arrow}{number:6} │ {safe_line(code, 160)}", "bold" if meant else "dim")
+
+
+def _table(table: Table) -> Iterator[Text]:
+    rows = (table.columns, *table.rows)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+    for index, row in enumerate(rows):
+        cells = (safe_line(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield Text(f"      {'  '.join(cells).rstrip()}", "dim" if index == 0 else "")
+
+
+def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
+    yield Text("WHAT CAN BE DONE", "bold cyan")
+    helpful = [remedy for remedy in diagnosis.remedies if remedy.helps is not False]
+    for number, remedy in enumerate(helpful, 1):
+        yield Text(f"  {number} {remedy.kind:8}", "bold") + Text(safe_line(remedy.summary), "bold")
+        yield from _remedy(remedy)
+    for remedy in diagnosis.remedies:
+        if remedy.helps is False:
+            yield Text(f"  - {remedy.kind:8}{safe_line(remedy.summary)} ({safe_line(remedy.proof)})", "dim")
+
+
+def _remedy(remedy: Remedy) -> Iterator[Text]:
+    if remedy.command:
+        yield Text(f"             {safe(remedy.command)}", "green")
+    if remedy.cost:
+        yield Text(f"             costs: {safe_line(remedy.cost)}", "dim")
+    if remedy.proof:
+        yield Text(f"             proof: {safe_line(remedy.proof)}", "dim")
+
+
+def _also(diagnosis: Diagnosis) -> Text:
+    failed = [finding.detail for finding in diagnosis.findings if finding.result == "fail"]
+    reason = f": {safe_line(failed[0], 160)}" if failed else ""
+    return Text(f"also looked at: {diagnosis.rule} ({diagnosis.outcome}){reason}", "dim")
+
+
+def _message(fault: Fault) -> str:
+    first = fault.message.strip().split("\n", 1)[0]
+    return f"{fault.type}: {first}" if first else fault.type
+
+
+def _who(fault: Fault) -> str:
+    if fault.ranks:
+        return f"{', '.join(sorted(fault.ranks))}  "
+    return f"pid {fault.pid}  " if fault.pid is not None else ""
+
+
+def _clock(time: datetime | None) -> str:
+    return "" if time is None else f"{time:%H:%M:%S}  "

@@ -1,0 +1,117 @@
+"""What probes and remedies look at: one incident, one match, and the evidence of one deployment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triage.evidence.model import Deployment, Evidence, Layout, Unanswered
+from triage.logs.model import Fault, Frame, Incident
+from triage.patching.model import Plan, SourceFile, SourceTree
+
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
+
+
+@dataclass(frozen=True)
+class Context:
+    evidence: Evidence
+    deployment: Deployment
+    incident: Incident
+    fault: Fault
+    frames: Mapping[str, Frame]
+    tree: SourceTree
+    patches: Mapping[str, Patch]
+
+    @property
+    def host(self) -> str:
+        """The host's name for commands to paste."""
+        return self.evidence.origin.name if self.evidence.origin.kind == "host" else "HOST"
+
+    @property
+    def examined(self) -> bool:
+        """Is there more than a log to look at?"""
+        return self.evidence.origin.kind != "log"
+
+    @property
+    def layout(self) -> Layout:
+        """Of the deployment where it is known, else as the log tells."""
+        if self.deployment.arguments:
+            return self.deployment.layout
+        facts = self.incident.facts
+        return Layout(**{name: _number(facts.get(f"{name}_size")) or 1 for name in ("tp", "pp", "dp", "ep")})
+
+    def argument(self, names: tuple[str, ...]) -> str | None:
+        """A launch argument under any of its names, else what the log says of it, else None."""
+        for name in names:
+            if name in self.deployment.arguments:
+                return self.deployment.arguments[name]
+        for name in names:
+            value = self.incident.facts.get(name.replace("-", "_"))
+            if value is not None:
+                return value
+        return None
+
+    def plan(self, patch_id: str) -> Plan | None:
+        """The patch's plan on the tree that serves; None without such a patch, or with nothing but a log."""
+        patch = self.patches.get(patch_id)
+        if patch is None or not self.examined:
+            return None
+        from triage.patching.plan import plan_patch
+
+        return plan_patch(patch, self.tree, self.patch_context())
+
+    def patch_context(self) -> Mapping[str, str]:
+        """What a patch's preconditions need to know of this deployment: the class of KV pool that serves."""
+        return {"pool_class": self.incident.facts["kv_pool"]} if "kv_pool" in self.incident.facts else {}
+
+    def source(self, frame: Frame) -> SourceFile:
+        """The module of a frame, read from the tree that serves. Raises Unanswered."""
+        module = module_of(frame.file, self.deployment)
+        found = self.tree.read(module)
+        if found is None:
+            raise Unanswered(f"{module} is not in the tree that serves ({self.deployment.package_root})")
+        return found
+
+    def model_config(self) -> Mapping[str, Any]:
+        """The language model's part of config.json. Raises Unanswered."""
+        from triage.evidence.queries import ReadFile
+
+        model = self.deployment.model or self.incident.facts.get("model_path", "")
+        if not model.startswith("/"):
+            raise Unanswered(f"the model {model or '?'} is not a path on the host")
+        answer = self.evidence.ask(ReadFile(f"{model.rstrip('/')}/config.json"))
+        try:
+            config = json.loads(answer.require())
+        except ValueError:
+            raise Unanswered(f"{model}/config.json is not JSON") from None
+        if not isinstance(config, dict):
+            raise Unanswered(f"{model}/config.json is not a JSON object")
+        nested = config.get("text_config")
+        return {**config, **nested} if isinstance(nested, dict) else config
+
+    def config_number(self, key: str) -> int:
+        """A positive whole number of config.json. Raises Unanswered."""
+        value = self.model_config().get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1_000_000:
+            raise Unanswered(f"config.json has no usable {key}")
+        return value
+
+
+def module_of(file: str, deployment: Deployment) -> str:
+    """`.../site-packages/sglang/srt/a.py` -> `sglang.srt.a`. Raises Unanswered for another tree's file."""
+    root = deployment.package_root.rstrip("/")
+    if not root:
+        raise Unanswered("the directory of the engine's package is not known")
+    if not file.startswith(f"{root}/") or not file.endswith(".py"):
+        raise Unanswered(f"{file} is not in the tree that serves ({root})")
+    parts = [root.rpartition("/")[2], *file[len(root) + 1 : -len(".py")].split("/")]
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None

@@ -1,0 +1,113 @@
+"""Rules applied to an incident: proposals, proof, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from triage.evidence.model import Deployment, Evidence
+from triage.logs.model import Incident
+from triage.patching.model import SourceTree
+from triage.rules import probes
+from triage.rules.context import Context
+from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Verdict
+from triage.rules.match import Match, match
+from triage.rules.remedies import remedies
+from triage.rules.schema import Rule
+
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
+
+_ROLES = ("cause", "consequence", "benign")
+_OUTCOMES = ("confirmed", "unproven", "refuted")
+
+
+def diagnose(
+    incident: Incident,
+    deployment: Deployment,
+    evidence: Evidence,
+    tree: SourceTree,
+    rules: Iterable[Rule],
+    patches: Mapping[str, Patch],
+) -> tuple[Diagnosis, ...]:
+    """Every rule that fits the incident's initiator, or each candidate where that is open; best first."""
+    found: dict[str, Diagnosis] = {}
+    faults = (incident.initiator,) if incident.initiator else incident.candidates
+    for fault in faults:
+        for rule in rules:
+            matched = match(rule, incident, fault)
+            if matched is not None and rule.id not in found:
+                context = Context(
+                    evidence, deployment, incident, matched.fault, matched.frames, tree, patches
+                )
+                found[rule.id] = _apply(matched, context)
+    return tuple(sorted(found.values(), key=_rank))
+
+
+def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
+    """`confirmed` needs a confirmed cause, `likely` a cause without a rival, a consequence is `possible`."""
+    standing = [item for item in diagnoses if item.outcome != "refuted" and item.role != "benign"]
+    causes = [item for item in standing if item.role == "cause"]
+    if not standing:
+        return Verdict("unknown", "unknown")
+    if not causes:
+        return Verdict(standing[0].category, "possible")
+    best = causes[0]
+    if best.outcome == "confirmed" and incident.initiator is not None:
+        return Verdict(best.category, "confirmed")
+    rivals = {item.category for item in causes} - {best.category}
+    certain = not rivals and incident.initiator is not None
+    return Verdict(best.category, "likely" if certain else "possible")
+
+
+def _apply(matched: Match, context: Context) -> Diagnosis:
+    rule = matched.rule
+    findings = [
+        Finding("log", "pass", _what_matched(matched)),
+        *(probes.run(probe, context, "probe") for probe in rule.probes),
+        *(probes.run(probe, context, "falsifier") for probe in rule.falsifiers),
+    ]
+    return Diagnosis(
+        rule=rule.id,
+        category=rule.category,
+        role=rule.role,
+        outcome=_outcome(rule, findings),
+        title=rule.title,
+        explanation=rule.explanation.strip(),
+        findings=tuple(findings),
+        remedies=remedies(rule.remedies, context),
+        references=rule.references,
+    )
+
+
+def _outcome(rule: Rule, findings: list[Finding]) -> Outcome:
+    """A falsifier that could not be read leaves a confirmed cause confirmed; a probe does not."""
+    if any(item.result == "fail" for item in findings):
+        return "refuted"
+    if rule.conclusive:
+        return "confirmed"
+    asked = [item for item in findings if item.kind == "probe"]
+    proven = bool(asked) and all(item.result == "pass" for item in asked)
+    return "confirmed" if proven else "unproven"
+
+
+def _what_matched(matched: Match) -> str:
+    fault = matched.fault
+    where = "".join(
+        f", {frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}"
+        for frame in matched.frames.values()
+    )
+    ranks = f" on {', '.join(sorted(fault.ranks))}" if fault.ranks else ""
+    message = f"{fault.type}: {fault.message}" if fault.message else fault.type
+    return f"{message[:300]}{ranks}{where}"
+
+
+def _rank(item: Diagnosis) -> tuple[bool, int, int, int, str]:
+    passed = sum(finding.result == "pass" for finding in item.findings)
+    return (
+        item.outcome == "refuted",
+        _ROLES.index(item.role),
+        _OUTCOMES.index(item.outcome),
+        -passed,
+        item.rule,
+    )

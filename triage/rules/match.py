@@ -1,0 +1,88 @@
+"""Does a fault look like a rule's signature?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from triage.logs.model import Fault, Frame, Incident
+from triage.rules.schema import FramePattern, Rule, Signature
+
+MATCHED_CHARS = 4096  # of a message or header; rules are about its beginning
+
+
+@dataclass(frozen=True)
+class Match:
+    """A signature that holds for a fault, and the frames that it names."""
+
+    rule: Rule
+    fault: Fault
+    frames: Mapping[str, Frame]
+
+
+def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
+    """The first of the rule's signatures that holds for the fault or an exception that led to it."""
+    engine = incident.facts.get("engine", "")
+    if rule.engine and engine and rule.engine != engine:
+        return None
+    for signature in rule.signatures:
+        for candidate in (fault, *fault.chain):
+            frames = _frames(signature, candidate)
+            if frames is not None and _says(signature, candidate) and _facts(signature, incident):
+                return Match(rule, candidate, frames)
+    return None
+
+
+def _says(signature: Signature, fault: Fault) -> bool:
+    return (
+        (not signature.kind or signature.kind == fault.kind)
+        and _found(signature.exception, fault.type)
+        and _found(signature.message, fault.message)
+        and _found(signature.header, fault.header)
+    )
+
+
+def _facts(signature: Signature, incident: Incident) -> bool:
+    return all(_found(pattern, incident.facts.get(name, "")) for name, pattern in signature.facts.items())
+
+
+def _frames(signature: Signature, fault: Fault) -> dict[str, Frame] | None:
+    """The named frames, or None when a pattern has no frame after that of the pattern before it.
+
+    The innermost frame that fits is taken, so that a recursion's last turn is the one that is named.
+    """
+    if signature.innermost and signature.frames and fault.frames:
+        last = signature.frames[-1]
+        if not _is_frame(last, fault.frames[-1]):
+            return None
+    named: dict[str, Frame] = {}
+    end = len(fault.frames)
+    for pattern in reversed(signature.frames):
+        for index in range(end - 1, -1, -1):
+            if _is_frame(pattern, fault.frames[index]):
+                named[pattern.name] = fault.frames[index]
+                end = index
+                break
+        else:
+            return None
+    return named
+
+
+def _is_frame(pattern: FramePattern, frame: Frame) -> bool:
+    return (
+        fnmatchcase(frame.file, f"*{pattern.file}")
+        and (not pattern.function or re.fullmatch(pattern.function, frame.function) is not None)
+        and _found(pattern.code, frame.code)
+    )
+
+
+def _found(pattern: str, text: str) -> bool:
+    return not pattern or _compiled(pattern).search(text[:MATCHED_CHARS]) is not None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

@@ -1,0 +1,40 @@
+"""Probes: the closed set of checks that a rule can ask for. Each gives one finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from triage.evidence.model import Unanswered
+from triage.rules.context import Context
+from triage.rules.diagnosis import Finding, FindingKind
+from triage.rules.probes import arguments, arithmetic, service, source
+from triage.rules.schema import Probe
+
+# Every probe takes its own part of the rule and the context, and raises Unanswered when it cannot tell.
+_PROBES: dict[str, Callable[[Any, Context], Finding]] = {
+    "source-matches-frame": source.source_matches_frame,
+    "patch-state": source.patch_state,
+    "class-attribute": source.class_attribute,
+    "argument": arguments.argument,
+    "stages": arithmetic.stages,
+    "no-oom-kill": service.no_oom_kill,
+    "kernel-mentions": service.kernel_mentions,
+    "unit-result": service.unit_result,
+}
+
+
+def run(probe: Probe, context: Context, kind: FindingKind) -> Finding:
+    """The probe's finding; `missing`, with the command that would get the item, when it cannot tell."""
+    try:
+        finding = _PROBES[probe.check](probe, context)
+    except Unanswered as reason:
+        finding = Finding("probe", "missing", f"{probe.says}: {reason}", command=_command(context))
+    return Finding(kind, finding.result, finding.detail, finding.excerpts, finding.table, finding.command)
+
+
+def _command(context: Context) -> str:
+    if context.evidence.origin.kind == "host":
+        unit = f" --unit {context.deployment.unit}" if context.deployment.unit else ""
+        return f"triage capture {context.host}{unit} -o CASE"
+    return "triage diagnose HOST"

@@ -1,0 +1,45 @@
+"""What the kernel and the service manager recorded of the run."""
+
+from __future__ import annotations
+
+import re
+
+from triage.evidence.model import Unanswered
+from triage.logs.model import Fault
+from triage.rules.context import Context
+from triage.rules.diagnosis import Finding
+from triage.rules.schema import KernelMentions, NoOomKill, UnitResult
+
+
+def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
+    """Looks at the unit's result and at the incident's faults, which hold the kernel's lines of the run."""
+    kills = [fault for fault in context.incident.faults if _is_oom_kill(fault)]
+    if kills or context.deployment.result == "oom-kill":
+        told = kills[0].message if kills else "the unit's result is oom-kill"
+        return Finding("falsifier", "fail", f"{probe.says}: {told}")
+    if context.evidence.origin.kind == "log":
+        raise Unanswered("the log alone does not hold the kernel's lines")
+    status = context.deployment.exit_status
+    ended = f"; the unit ended by {status}, result {context.deployment.result}" if status else ""
+    return Finding("falsifier", "pass", f"{probe.says}{ended}")
+
+
+def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
+    for fault in context.incident.faults:
+        if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
+            return Finding("probe", "pass", f"{probe.says}: {fault.message}")
+    if context.evidence.origin.kind == "log":
+        raise Unanswered("the log alone does not hold the kernel's lines")
+    return Finding("probe", "fail", f"{probe.says}: the kernel log of the run has no such line")
+
+
+def unit_result(probe: UnitResult, context: Context) -> Finding:
+    result = context.deployment.result
+    if not result:
+        raise Unanswered("the service manager's record of the run is not known")
+    holds = re.fullmatch(probe.result, result) is not None
+    return Finding("probe", "pass" if holds else "fail", f"{probe.says}: result {result}")
+
+
+def _is_oom_kill(fault: Fault) -> bool:
+    return fault.type == "oom-kill" or (fault.kind == "kernel" and "out of memory" in fault.message.lower())

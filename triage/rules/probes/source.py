@@ -1,0 +1,61 @@
+"""The installed source of the tree that serves."""
+
+from __future__ import annotations
+
+from triage.evidence.model import Unanswered
+from triage.logs.model import Frame
+from triage.patching.model import SourceFile, State
+from triage.rules.context import Context
+from triage.rules.diagnosis import Excerpt, Finding
+from triage.rules.schema import PatchState, SourceMatchesFrame
+
+AROUND = 2  # lines shown before and after the one that is meant
+MENDED = (State.APPLIED, State.FIXED_UPSTREAM)
+
+
+def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> Finding:
+    frame = context.frames[probe.frame]
+    found = context.source(frame)
+    if not _stands(frame, found):
+        raise Unanswered(
+            f"line {frame.line} is not what the traceback printed; the source changed after this run"
+        )
+    return Finding("probe", "pass", probe.says, (excerpt(found, frame.line),))
+
+
+def patch_state(probe: PatchState, context: Context) -> Finding:
+    """Where the fix is in place but the line that raised is not, the source was mended after this run."""
+    frame = context.frames[probe.frame]
+    found = context.source(frame)
+    plan = context.plan(probe.patch)
+    if plan is None:
+        raise Unanswered(f"there is no patch {probe.patch}")
+    if plan.state in (State.UNREADABLE, State.NOT_INSTALLED):
+        raise Unanswered(plan.reason)
+    if plan.state in MENDED and not _stands(frame, found):
+        raise Unanswered("the source has been mended since this run; a restart would run it")
+    excerpts = tuple(
+        excerpt(found, site.line, site.end_line) for site in plan.sites if site.path == found.path
+    )
+    holds = plan.state.value in probe.passes
+    detail = probe.says if holds else f"{probe.says}: {plan.state.value}, {plan.reason}"
+    return Finding("probe", "pass" if holds else "fail", detail, excerpts)
+
+
+def excerpt(found: SourceFile, line: int, end: int = 0) -> Excerpt:
+    """Lines `line` to `end` of a file, 1-based, with a little around them."""
+    lines = _lines(found)
+    end = max(line, end)
+    shown = range(max(1, line - AROUND), min(len(lines), end + AROUND) + 1)
+    return Excerpt(found.path, tuple((n, lines[n - 1], line <= n <= end) for n in shown))
+
+
+def _stands(frame: Frame, found: SourceFile) -> bool:
+    """Is the traceback's line in the file? A frame that was printed without source cannot disagree."""
+    lines = _lines(found)
+    in_file = 0 < frame.line <= len(lines)
+    return in_file and (not frame.code or lines[frame.line - 1].strip() == frame.code.strip())
+
+
+def _lines(found: SourceFile) -> list[str]:
+    return found.data.decode("utf-8-sig", "backslashreplace").splitlines()

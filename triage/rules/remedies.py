@@ -1,0 +1,93 @@
+"""What to do about a matched rule, computed for the deployment where it can be."""
+
+from __future__ import annotations
+
+from triage.evidence.model import Layout, Unanswered
+from triage.rules.context import Context
+from triage.rules.diagnosis import Remedy
+from triage.rules.probes.arithmetic import look_up_all
+from triage.rules.schema import (
+    ActionRemedy,
+    LayoutRemedy,
+    PatchRemedy,
+    RemedySpec,
+    SettingRemedy,
+    UpgradeRemedy,
+)
+
+
+def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, ...]:
+    found: list[Remedy] = []
+    for spec in specs:
+        if isinstance(spec, PatchRemedy):
+            found.append(_patch(spec, context))
+        elif isinstance(spec, UpgradeRemedy):
+            found.append(_upgrade(spec, context))
+        elif isinstance(spec, SettingRemedy):
+            found.append(Remedy("setting", spec.id, spec.summary, spec.set, spec.cost, spec.proof))
+        elif isinstance(spec, ActionRemedy):
+            found.append(Remedy("action", spec.id, spec.summary, spec.command, spec.cost, spec.proof))
+        else:
+            found.extend(_layouts(spec, context))
+    return tuple(found)
+
+
+def _patch(spec: PatchRemedy, context: Context) -> Remedy:
+    from triage.patching.model import State
+
+    unit = f" --unit {context.deployment.unit}" if context.deployment.unit else ""
+    command = f"triage patch {context.host}{unit} --id {spec.patch} --apply"
+    plan = context.plan(spec.patch)
+    if plan is None or plan.state in (State.UNREADABLE, State.NOT_INSTALLED):
+        return Remedy("patch", spec.patch, spec.summary, command, spec.cost, spec.proof)
+    if plan.state in (State.APPLIED, State.FIXED_UPSTREAM):
+        restart = f"triage verify {context.host}{unit}"
+        return Remedy(
+            "action", "restart", "the source already has the fix; restart to run it", restart, helps=True
+        )
+    helps = plan.state is State.APPLICABLE
+    proof = spec.proof if helps else f"{plan.state.value}: {plan.reason}"
+    return Remedy("patch", spec.patch, spec.summary, command if helps else "", spec.cost, proof, helps)
+
+
+def _upgrade(spec: UpgradeRemedy, context: Context) -> Remedy:
+    python = context.deployment.python or "python"
+    command = f"{python} -m pip install '{spec.distribution}{spec.version}'"
+    return Remedy(
+        "upgrade", f"{spec.distribution}{spec.version}", spec.summary, command, spec.cost, spec.proof
+    )
+
+
+def _layouts(spec: LayoutRemedy, context: Context) -> tuple[Remedy, ...]:
+    """Other splits of the same GPUs into tp x pp that the model's heads allow."""
+    now = context.layout
+    gpus = now.tp * now.pp
+    found = []
+    for pp in (size for size in range(1, gpus + 1) if gpus % size == 0 and size != now.pp):
+        layout = Layout(tp=gpus // pp, pp=pp, dp=now.dp)
+        try:
+            if context.config_number("num_attention_heads") % layout.tp:
+                continue
+            lookups = look_up_all(context, pp, spec.layer)
+        except Unanswered:
+            continue
+        raising = [f"PP{item.stage.rank}" for item in lookups if item.outcome == "raises"]
+        wrong = [f"PP{item.stage.rank}" for item in lookups if item.outcome == "wrong"]
+        if raising:
+            result = f"does not help: {', '.join(raising)} would raise the same error"
+        elif wrong:
+            result = f"no stage raises; {', '.join(wrong)} silently reads another layer's buffer"
+        else:
+            result = "no stage asks for a layer of another"
+        found.append(
+            Remedy(
+                "setting",
+                f"layout-{str(layout).replace(' ', '-')}",
+                f"TP{layout.tp} x PP{layout.pp}: {result}",
+                f"--tp-size {layout.tp} --pp-size {layout.pp}",
+                spec.cost,
+                "computed from the layers and heads of config.json; not run",
+                not raising,
+            )
+        )
+    return tuple(found)
