@@ -31,6 +31,8 @@ class Load:
     token_source: Literal["usage", "chunks"]
     wall: float
     requests: tuple[Request, ...]
+    api: Literal["completions", "chat"] = "completions"
+    ignore_eos: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class Metrics:
     decode_rate: float | None  # tokens/s of one stream, 1 / median TPOT
     output_throughput: float  # tokens/s, all streams, over wall time
     near_zero_gaps: float  # share of chunk gaps under 0.5 ms: delivery in bursts
+    ttft_p99_ms: float | None = None
+    itl_p99_ms: float | None = None
+    effective_concurrency: float = 0.0  # sum of E2E over wall time
+    prompt_tokens: int = 0  # median, as the server counted; as asked for where it did not
+    max_tokens: int = 0
+    token_source: Literal["usage", "chunks"] = "usage"
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,24 @@ class Start:
     seconds: float
     phases: tuple[Phase, ...]
     failure: str = ""  # why it is not ready: died, time-out, no completion
+    died: bool = False  # the service ended, which a new diagnosis can explain
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure before and now. `spread` is the relative difference that repeats alone can make."""
+
+    figure: str  # "decode rate", "output throughput", "TTFT"
+    unit: str
+    concurrency: int
+    before: float
+    now: float
+    spread: float
+    verdict: Literal["better", "same", "worse"]
+
+    @property
+    def relative(self) -> float:
+        return (self.now - self.before) / self.before if self.before else 0.0
 
 
 @dataclass(frozen=True)
@@ -87,3 +113,6 @@ class Verification:
     metrics: tuple[Metrics, ...]
     verdict: VerdictName
     reason: str
+    notes: tuple[str, ...] = ()  # what the figures alone do not say
+    compared_with: str = ""  # `at` of the stored result that it was compared with
+    changes: tuple[Change, ...] = ()

@@ -1,0 +1,619 @@
+"""Client of an OpenAI-compatible server that runs on the server's own host.
+
+One file, standard library alone, Python 3.7 or newer, because it is sent to the host and run by the
+service's own interpreter: `python -I -S -B -c SOURCE`, one JSON object on standard input, one on
+standard output. It talks to addresses of its own host only, and is bounded in requests, bytes and
+time, so that it always ends by itself.
+
+    {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID}
+        -> {"status": 200, "error": "", "listener": 4711, "stale": false}
+    {"op": "models", ...}    -> {"models": ["tiny"], "error": ""}
+    {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1}
+        -> {"model": ..., "api": ..., "ignore_eos": true, "wall": 1.2, "requests": [{..., "text": ...}]}
+    {"op": "load", ..., "requests": 8, "concurrency": 4, "prompt_tokens": 64, "max_tokens": 32, "seed": 1}
+        -> the same, streamed, each request without its text
+
+Each of `requests` has `sent`, `chunks` (when text arrived), `prompt_tokens`, `output_tokens`,
+`finish_reason`, `model` and `error`, "KIND: DETAIL" or "". Times are seconds after the run's start.
+Everything else that a job may hold: `key` (sent as a bearer token); `model`; `api` ("completions" or
+"chat") with `ignore_eos`, found out by the first prompt when empty; `timeout` (seconds, one request)
+and `deadline` (seconds, all of them). A job that cannot be done is answered by {"refused": WHY}.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import errno
+import gc
+import json
+import os
+import random
+import re
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+MAX_INPUT = 4 << 20  # bytes
+MAX_HEAD = 64 << 10
+MAX_LINE = 1 << 20
+MAX_RESPONSE = 64 << 20
+MAX_TOTAL = 256 << 20
+LINE_COST = 128  # bytes that keeping one line takes beside its text
+MAX_REQUESTS = 10_000
+MAX_CONCURRENCY = 512
+MAX_WORDS = 4_000_000
+DETAIL = 300  # characters of a server's own words that are kept
+
+PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": ""}
+FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
+TEXTS = ("text", "reasoning_content", "reasoning", "content")  # keys of a choice or delta that carry text
+WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "::": "::1"}
+VOCABULARY = """time year people way day man thing woman life child world school state family student group
+country problem hand part place case week company system program question work number night point home
+water room mother area money story fact month lot right study book eye job word"""
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Target = tuple[int, Any]  # address family and address
+    Json = dict[str, Any]
+
+clock = time.perf_counter
+
+
+class Refused(Exception):
+    """The job cannot be done; the message says why."""
+
+
+class Broken(Exception):
+    """A server's answer is cut, wrong or makes no sense; the message is "KIND: DETAIL"."""
+
+
+class Response:
+    """One HTTP answer, decoded as it arrives. `lines` holds (time of the last byte, line) of the body."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.streamed = False
+        self.complete = False
+        self.size = 0
+        self.lines: list[tuple[float, bytes]] = []
+        self._head = bytearray()
+        self._line = bytearray()
+        self._chunk_head = b""
+        self._chunked = False
+        self._left = -1  # bytes to come of the chunk or the body; negative: until the connection closes
+
+    def feed(self, at: float, data: bytes) -> None:
+        """Take bytes that arrived at a time. Raises Broken."""
+        self.size += len(data)
+        if self.size > MAX_RESPONSE:
+            raise Broken(f"too much data: more than {MAX_RESPONSE >> 20} MiB")
+        if not self.status:
+            data = self._take_head(data)
+        if self._chunked:
+            self._take_chunks(at, data)
+        elif self._left < 0:
+            self._take_text(at, data)
+        else:
+            self._take_text(at, data[: self._left])
+            self._left -= min(self._left, len(data))
+            self.complete = self.status > 0 and self._left == 0
+
+    def close(self) -> None:
+        """The server closed the connection. Raises Broken when more was to come."""
+        if not self.status:
+            raise Broken("connection dropped: before an answer")
+        if self._chunked or self._left > 0:
+            raise Broken("connection dropped: in the middle of an answer")
+        self.complete = True
+
+    def body(self) -> bytes:
+        return b"\n".join([line for _, line in self.lines] + [bytes(self._line)])
+
+    def _take_head(self, data: bytes) -> bytes:
+        searched = max(0, len(self._head) - 3)
+        self._head += data
+        end = self._head.find(b"\r\n\r\n", searched)
+        if end < 0:
+            if len(self._head) > MAX_HEAD:
+                raise Broken(f"not HTTP: headers of more than {MAX_HEAD >> 10} KiB")
+            return b""
+        first, *fields = bytes(self._head[:end]).split(b"\r\n")
+        status = re.match(rb"HTTP/1\.\d ([1-5]\d\d)\b", first)
+        if not status:
+            raise Broken(f"not HTTP: {plain(first)}")
+        headers = {}
+        for field in fields:
+            name, _, value = field.partition(b":")
+            headers[name.strip().lower()] = value.strip().lower()
+        self.status = int(status.group(1))
+        self.streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        if headers.get(b"transfer-encoding") == b"chunked":
+            self._chunked, self._left = True, 0
+        elif b"content-length" in headers:
+            self._left = natural(headers[b"content-length"], 10)
+        rest, self._head = bytes(self._head[end + 4 :]), bytearray()
+        return rest
+
+    def _take_chunks(self, at: float, data: bytes) -> None:
+        position = 0
+        while position < len(data) and not self.complete:
+            if self._left:
+                piece = data[position : position + self._left]
+                position += len(piece)
+                self._left -= len(piece)
+                self._take_text(at, piece)
+                continue
+            end = data.find(b"\n", position)
+            self._chunk_head += data[position : end if end >= 0 else len(data)]
+            if len(self._chunk_head) > 1024:
+                raise Broken("not HTTP: a chunk without a size")
+            if end < 0:
+                return
+            position = end + 1
+            size, self._chunk_head = self._chunk_head.partition(b";")[0].strip(), b""
+            if size:  # an empty line ends the chunk before
+                self._left = natural(size, 16)
+                self.complete = self._left == 0
+
+    def _take_text(self, at: float, data: bytes) -> None:
+        start = 0
+        while True:
+            end = data.find(b"\n", start)
+            if end < 0:
+                break
+            self._line += data[start:end]
+            if self._line.strip():
+                self.lines.append((at, bytes(self._line)))
+                self.size += LINE_COST
+            self._line = bytearray()
+            start = end + 1
+        self._line += data[start:]
+        if len(self._line) > MAX_LINE:
+            raise Broken(f"too much data: a line of more than {MAX_LINE >> 20} MiB")
+
+
+class Exchange:
+    """One request on a connection of its own, and what came back."""
+
+    def __init__(self, data: bytes) -> None:
+        self.response = Response()
+        self.sent = 0.0
+        self.ended = 0.0
+        self.error = ""
+        self._data = memoryview(data)
+        self._socket: socket.socket | None = None
+
+    def open(self, selector: selectors.BaseSelector, target: Target) -> int:
+        self.sent = clock()
+        self._socket = connection = socket.socket(target[0], socket.SOCK_STREAM)
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = connection.connect_ex(target[1])
+        if code not in (0, errno.EINPROGRESS):
+            raise Broken(f"no connection: {os.strerror(code)}")
+        selector.register(connection, selectors.EVENT_WRITE, self)
+        return 0
+
+    def advance(self, selector: selectors.BaseSelector, writable: bool) -> int:
+        """Send or receive what is possible; returns by how much the answer grew."""
+        assert self._socket is not None
+        if writable:
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise Broken(f"no connection: {os.strerror(code)}")
+            self._data = self._data[self._socket.send(self._data) :]
+            if not self._data:
+                selector.modify(self._socket, selectors.EVENT_READ, self)
+            return 0
+        before = self.response.size
+        data = self._socket.recv(1 << 16)
+        at = clock()
+        if data:
+            self.response.feed(at, data)
+        else:
+            self.response.close()
+        return self.response.size - before
+
+    def end(self, selector: selectors.BaseSelector, error: str = "") -> None:
+        self.error = error
+        self.ended = clock()
+        if self._socket is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                selector.unregister(self._socket)
+            self._socket.close()
+
+
+def exchange_all(
+    target: Target, requests: list[bytes], concurrency: int, timeout: float, deadline: float
+) -> list[Exchange]:
+    """Send all requests, at most `concurrency` at a time. Always returns by `deadline` on the clock."""
+    exchanges = [Exchange(data) for data in requests]
+    waiting = collections.deque(exchanges)
+    active: Any = collections.OrderedDict()  # oldest first, and cheap to look at there
+    received = 0
+    selector = selectors.DefaultSelector()
+
+    def end(one: Exchange, error: str = "") -> None:
+        active.pop(one, None)
+        one.end(selector, error)
+
+    def attempt(one: Exchange, step: Any, argument: Any) -> int:
+        try:
+            return int(step(selector, argument))
+        except (BlockingIOError, InterruptedError):
+            pass
+        except Broken as broken:
+            end(one, str(broken))
+        except OSError as error:
+            end(one, f"connection dropped: {error.strerror or error}")
+        return 0
+
+    with selector:
+        while waiting or active:
+            now = clock()
+            if now >= deadline or received > MAX_TOTAL:
+                why = "timed out: the run's time is up" if now >= deadline else "too much data: in all"
+                for one in list(active) + list(waiting):
+                    end(one, why)
+                break
+            while waiting and len(active) < concurrency:
+                one = waiting.popleft()
+                active[one] = None
+                attempt(one, one.open, target)
+            while active and next(iter(active)).sent + timeout <= now:
+                end(next(iter(active)), f"timed out: no full answer in {timeout:g} s")
+            if not active:
+                continue
+            until = min(deadline, next(iter(active)).sent + timeout)
+            for key, mask in selector.select(max(0.0, until - now)):
+                received += attempt(key.data, key.data.advance, bool(mask & selectors.EVENT_WRITE))
+                if key.data.response.complete and key.data in active:
+                    end(key.data)
+    return exchanges
+
+
+def judge(exchange: Exchange, start: float, stream: bool, max_tokens: int, ignore_eos: bool) -> Json:
+    """What one exchange delivered, and what is wrong with it ("" when nothing is)."""
+    answer: Json = dict(NO_ANSWER)
+    texts, chunks = [], []
+    error = exchange.error
+    try:
+        for at, event in events_of(exchange.response):
+            text = read_event(event, answer)
+            if text:
+                chunks.append(round(at - start, 6))
+                texts.append(text)
+    except Broken as broken:
+        error = str(broken)
+    if stream and not error and not exchange.response.streamed:
+        error = "not streamed: the answer came in one piece"
+    answer["sent"] = round((exchange.sent or exchange.ended) - start, 6)
+    answer["chunks"] = chunks
+    answer["text"] = "".join(texts)
+    answer["error"] = error or shortcoming(answer, max_tokens, ignore_eos)
+    return answer
+
+
+def events_of(response: Response) -> Iterator[tuple[float, Json]]:
+    """(time, event) of a streamed answer, or the one object of a plain one. Raises Broken."""
+    if not response.status:
+        return
+    if response.status != 200:
+        raise Broken(f"status {response.status}: {message_of(response.body())}")
+    if not response.streamed:
+        if response.complete:
+            yield (response.lines[-1][0] if response.lines else 0.0), decoded(response.body())
+        return
+    for at, line in response.lines:
+        name, _, value = line.partition(b":")
+        value = value.strip()
+        if name == b"data" and value != b"[DONE]":
+            yield at, decoded(value)
+
+
+def read_event(event: Json, answer: Json) -> str:
+    """Note what an event says in `answer`; returns the text that it carries. Raises Broken."""
+    failure = event.get("error") or (event if event.get("object") == "error" else None)
+    if failure:
+        raise Broken(f"error in stream: {message_in(failure)}")
+    if isinstance(event.get("model"), str):
+        answer["model"] = event["model"][:DETAIL]
+    usage = event.get("usage")
+    if isinstance(usage, dict):
+        for ours, theirs in (("output_tokens", "completion_tokens"), ("prompt_tokens", "prompt_tokens")):
+            if is_count(usage.get(theirs)):
+                answer[ours] = usage[theirs]
+    choices = event.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return ""
+    choice = choices[0]
+    if isinstance(choice.get("finish_reason"), str):
+        answer["finish_reason"] = choice["finish_reason"][:DETAIL]
+    part = choice.get("delta") or choice.get("message") or choice
+    if not isinstance(part, dict):
+        return ""
+    return "".join(part[name] for name in TEXTS if isinstance(part.get(name), str))
+
+
+def shortcoming(answer: Json, max_tokens: int, ignore_eos: bool) -> str:
+    """Why an answer that arrived in full is not what was asked for, "" when it is."""
+    reason, count = answer["finish_reason"], answer["output_tokens"]
+    if reason is None:
+        return "no finish_reason"
+    if reason not in FINISHED:
+        return f"finish_reason {plain(reason.encode('utf-8', 'replace'))}"
+    if not answer["text"]:
+        return "no text"
+    if count is not None and count < max_tokens and (ignore_eos or reason == "length"):
+        return f"short output: {count} of {max_tokens} tokens"
+    return ""
+
+
+def decoded(data: bytes) -> Json:
+    """A JSON object. Raises Broken for anything else."""
+    value = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(data.decode("utf-8", "replace"), parse_int=bounded_int)
+    if not isinstance(value, dict):
+        raise Broken(f"not JSON: {plain(data)}")
+    return value
+
+
+def bounded_int(digits: str) -> int | None:
+    return int(digits) if len(digits) < 16 else None
+
+
+def natural(digits: bytes, base: int) -> int:
+    if re.fullmatch(rb"\w{1,15}", digits):
+        with contextlib.suppress(ValueError):
+            return int(digits, base)
+    raise Broken(f"not HTTP: a length of {plain(digits)}")
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
+
+
+def ids_in(listed: Any) -> list[str]:
+    """The names in a list of models."""
+    if not isinstance(listed, list):
+        return []
+    names = [one.get("id") for one in listed if isinstance(one, dict)]
+    return [name[:DETAIL] for name in names if name and isinstance(name, str)]
+
+
+def message_of(body: bytes) -> str:
+    """The server's own words in an error answer."""
+    try:
+        return message_in(decoded(body))
+    except Broken:
+        return plain(body)
+
+
+def message_in(value: Any) -> str:
+    for name in ("error", "message", "detail"):
+        if isinstance(value, dict) and value.get(name):
+            value = value[name]
+    return plain(str(value).encode("utf-8", "replace"))
+
+
+def plain(data: bytes) -> str:
+    return re.sub(r"\s+", " ", data[:DETAIL].decode("utf-8", "replace")).strip()
+
+
+# Which server: addresses of this host, and who listens there.
+
+
+def target_of(host: Any, port: Any) -> Target:
+    """Where the server listens. Raises Refused unless that is an address of this host."""
+    host = WILDCARDS.get(host, host)
+    if not isinstance(host, str) or not isinstance(port, int) or not 0 < port < 65536:
+        raise Refused(f"{host!r}, port {port!r}: no such address")
+    try:
+        found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Refused(f"{host}: {error}") from None
+    for family, kind, protocol, _, where in found:
+        with socket.socket(family, kind, protocol) as probe, contextlib.suppress(OSError):
+            probe.bind((where[0], 0) + where[2:])  # noqa: RUF005
+            return family, where
+    raise Refused(f"{host} is no address of this host")
+
+
+def listeners_at(target: Target) -> list[int]:
+    """Pids of the processes that listen at an address, as far as this user may see."""
+    family, where = target
+    own = socket.inet_pton(family, where[0].partition("%")[0])
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for fields in rows_of(table):
+            address, _, port = fields[1].partition(":")
+            words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+            packed = struct.pack(f"={len(words)}I", *words)
+            here = not any(packed) or packed[-4:] == own[-4:]
+            if here and fields[3] == "0A" and int(port, 16) == where[1]:
+                sockets.add(f"socket:[{fields[9]}]")
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if sockets & files_of(pid)]
+
+
+def rows_of(path: str) -> list[list[str]]:
+    with contextlib.suppress(OSError), open(path) as table:
+        return [line.split() for line in table.readlines()[1:]]
+    return []
+
+
+def files_of(pid: int) -> set[str]:
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return found
+
+
+def birth_of(pid: int) -> int:
+    """Start of a process in clock ticks after boot, 0 when it is gone."""
+    with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{pid}/stat", "rb") as stat:
+        return int(stat.read().rpartition(b")")[2].split()[19])
+    return 0
+
+
+class Agent:
+    """One job: what was asked for, and the server it is asked of."""
+
+    def __init__(self, job: Json) -> None:
+        self.job = job
+        self.target = target_of(job.get("host"), job.get("port"))
+        self.timeout = self.number("timeout", 60, 0.1, 3600)
+        self.deadline = clock() + self.number("deadline", 120, 0.1, 7200)
+        self.max_tokens = int(self.number("max_tokens", 16, 1, 65536))
+        self.concurrency = int(self.number("concurrency", 1, 1, MAX_CONCURRENCY))
+
+    def number(self, name: str, default: float, lowest: float, highest: float) -> float:
+        value = self.job.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
+            raise Refused(f"{name} must lie between {lowest:g} and {highest:g}")
+        return value
+
+    def request(self, method: str, path: str, body: Any = None) -> bytes:
+        data = b"" if body is None else json.dumps(body).encode("ascii")
+        key = self.job.get("key") or ""
+        if not isinstance(key, str) or not re.fullmatch(r"[\x21-\x7e]*", key):
+            raise Refused("the API key holds characters that no header can carry")
+        address, port = self.target[1][:2]
+        host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "User-Agent: triage"]
+        if key:
+            head.append(f"Authorization: Bearer {key}")
+        if body is not None:
+            head.append("Content-Type: application/json")
+            head.append(f"Content-Length: {len(data)}")
+        return "\r\n".join([*head, "", ""]).encode("ascii") + data
+
+    def send(self, requests: list[bytes], concurrency: int = 1) -> list[Exchange]:
+        return exchange_all(self.target, requests, concurrency, self.timeout, self.deadline)
+
+    def health(self) -> Json:
+        """`stale`: all that is seen to listen there is older than the service's main process."""
+        exchange = self.send([self.request("GET", "/health")])[0]
+        listeners, pid = listeners_at(self.target), self.job.get("pid")
+        own = birth_of(pid) if isinstance(pid, int) else 0
+        stale = own > 0 and bool(listeners) and max(map(birth_of, listeners)) < own
+        listener = listeners[0] if listeners else None
+        return {
+            "status": exchange.response.status,
+            "error": exchange.error,
+            "listener": listener,
+            "stale": stale,
+        }
+
+    def models(self) -> Json:
+        exchange = self.send([self.request("GET", "/v1/models")])[0]
+        names: list[str] = []
+        error = exchange.error
+        try:
+            for _, event in events_of(exchange.response):
+                names = ids_in(event.get("data"))[:100]
+        except Broken as broken:
+            error = str(broken)
+        return {"models": names, "error": error or ("" if names else "no models: /v1/models names none")}
+
+    def completion(self, api: str, model: str, prompt: str, ignore_eos: bool, stream: bool) -> bytes:
+        body: Json = {"model": model, "max_tokens": self.max_tokens, "temperature": 0, "stream": stream}
+        if api == "chat":
+            body["messages"] = [{"role": "user", "content": prompt}]
+        else:
+            body["prompt"] = prompt
+        if ignore_eos:
+            body["ignore_eos"] = True
+        if stream:
+            body["stream_options"] = {"include_usage": True}
+        return self.request("POST", PATHS[api], body)
+
+    def settle(self, model: str, prompt: str, stream: bool) -> tuple[str, bool, Json]:
+        """Ask in the ways that a server may want it, best first: (api, ignore_eos, answer)."""
+        for api in PATHS:
+            for ignore_eos in (True, False):
+                start = clock()
+                exchange = self.send([self.completion(api, model, prompt, ignore_eos, stream)])[0]
+                if exchange.response.status not in (400, 422):
+                    break
+            if exchange.response.status not in (404, 405):
+                break
+        return api, ignore_eos, judge(exchange, start, stream, self.max_tokens, ignore_eos)
+
+    def ask(self, prompts: list[str], stream: bool) -> Json:
+        """Ask all prompts. Where the job does not say how, the first finds out, before the others."""
+        model, api, ignore_eos = (
+            self.job.get("model"),
+            self.job.get("api"),
+            self.job.get("ignore_eos") is True,
+        )
+        answers = []
+        if not model:
+            listed = self.models()
+            if listed["error"]:
+                answer = dict(NO_ANSWER, error=listed["error"], sent=0.0, chunks=[], text="")
+                return self.reply("", "completions", False, 0.0, [answer])
+            model = listed["models"][0]
+        if api not in PATHS:
+            api, ignore_eos, answer = self.settle(model, prompts.pop(0), stream)
+            answers.append(answer)
+        requests = [self.completion(api, model, prompt, ignore_eos, stream) for prompt in prompts]
+        gc.collect()
+        gc.disable()
+        start = clock()
+        exchanges = self.send(requests, self.concurrency)
+        wall = round(clock() - start, 6)
+        gc.enable()
+        answers += [judge(one, start, stream, self.max_tokens, ignore_eos) for one in exchanges]
+        return self.reply(model, api, ignore_eos, wall, answers)
+
+    @staticmethod
+    def reply(model: str, api: str, ignore_eos: bool, wall: float, answers: list[Json]) -> Json:
+        return {"model": model, "api": api, "ignore_eos": ignore_eos, "wall": wall, "requests": answers}
+
+    def complete(self) -> Json:
+        prompts = self.job.get("prompts")
+        if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
+            raise Refused("prompts must be a list of texts")
+        if not 0 < len(prompts) <= MAX_REQUESTS:
+            raise Refused(f"prompts must be 1 to {MAX_REQUESTS}")
+        return self.ask(prompts, False)
+
+    def load(self) -> Json:
+        count = int(self.number("requests", 8, 1, MAX_REQUESTS))
+        length = int(self.number("prompt_tokens", 64, 1, 200_000))
+        if count * length > MAX_WORDS:
+            raise Refused(f"requests times prompt_tokens must not exceed {MAX_WORDS}")
+        source, words = random.Random(str(self.job.get("seed"))), VOCABULARY.split()
+        reply = self.ask([" ".join(source.choices(words, k=length)) for _ in range(count)], True)
+        for one in reply["requests"]:
+            del one["text"]
+        return reply
+
+
+def main() -> None:
+    try:
+        job = json.loads(sys.stdin.buffer.read(MAX_INPUT).decode("utf-8"))
+        if not isinstance(job, dict) or job.get("op") not in ("health", "models", "complete", "load"):
+            raise Refused("no such operation")
+        agent = Agent(job)
+        signal.alarm(int(agent.deadline - clock()) + 30)  # whatever happens, this process ends
+        reply = getattr(agent, job["op"])()
+    except Refused as refused:
+        reply = {"refused": str(refused)}
+    except ValueError as error:
+        reply = {"refused": f"the job is not JSON: {error}"}
+    sys.stdout.write(json.dumps(reply))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Runs the agent on the service's host: one call, one job, one typed reply."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from triage.errors import UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts.connection import Connection
+from triage.verify.model import Load, Request
+from triage.verify.service import reason_of
+
+SLACK = 45.0  # seconds for the interpreter, the way to the host, and the agent's own last resort
+PORTS = {"sglang": 30000, "vllm": 8000}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Health:
+    """`status` of GET /health, 0 when there was none. `stale`: what listens is older than this start."""
+
+    status: int
+    error: str
+    listener: int | None
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Models:
+    models: tuple[str, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer, its tokens as the server counted them. `error` is "KIND: DETAIL", "" when all came."""
+
+    sent: float
+    chunks: tuple[float, ...]
+    prompt_tokens: int | None
+    output_tokens: int | None
+    finish_reason: str | None
+    model: str
+    error: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answers of one job, and how they were asked for."""
+
+    model: str
+    api: Literal["completions", "chat"]
+    ignore_eos: bool
+    wall: float
+    requests: tuple[Completion, ...]
+
+
+class Client:
+    """A service's endpoint, seen from its own host. Every method raises UnreachableError when the agent
+    cannot run there or refuses the job; what the service itself does wrong is in the replies."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        python: str,
+        host: str,
+        port: int,
+        *,
+        key: str = "",
+        timeout: float = 120.0,
+    ) -> None:
+        self.address = f"{host}:{port}"
+        self._connection = connection
+        self._python = python
+        self._job = {"host": host, "port": port, "key": key}
+        self._timeout = timeout  # seconds, one request
+
+    def health(self, pid: int | None) -> Health:
+        job = {"op": "health", "pid": pid, "timeout": min(self._timeout, 25.0)}
+        return self._run(Health, job, deadline=30.0)
+
+    def models(self) -> Models:
+        return self._run(Models, {"op": "models"}, deadline=self._timeout)
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        max_tokens: int,
+        *,
+        like: Reply | None = None,
+        concurrency: int = 1,
+        timeout: float | None = None,
+    ) -> Reply:
+        """Deterministic completions. Without `like` the first finds out how the server wants to be asked."""
+        job = {
+            "op": "complete",
+            "prompts": list(prompts),
+            "max_tokens": max_tokens,
+            "concurrency": concurrency,
+        }
+        timeout = min(timeout or self._timeout, self._timeout)
+        job |= {"timeout": timeout, **_manner(like)}
+        return self._run(Reply, job, deadline=timeout * len(prompts))
+
+    def load(
+        self,
+        like: Reply,
+        *,
+        requests: int,
+        concurrency: int,
+        prompt_tokens: int,
+        max_tokens: int,
+        seed: str,
+        deadline: float,
+    ) -> Load:
+        """One run of streamed requests, each with a prompt of its own that `seed` determines."""
+        job = {"op": "load", "requests": requests, "concurrency": concurrency, "prompt_tokens": prompt_tokens}
+        job |= {"max_tokens": max_tokens, "seed": seed, "timeout": self._timeout, **_manner(like)}
+        return load_of(self._run(Reply, job, deadline=deadline), concurrency, prompt_tokens, max_tokens)
+
+    def _run(self, kind: type[T], job: Mapping[str, object], deadline: float) -> T:
+        from pydantic import TypeAdapter, ValidationError
+
+        source = importlib.resources.files("triage.verify").joinpath("agent.py").read_text("utf-8")
+        argv = (self._python, "-I", "-S", "-B", "-c", source)
+        deadline = max(1.0, min(deadline, 7200.0))
+        stdin = json.dumps({**self._job, "timeout": self._timeout, **job, "deadline": deadline}).encode()
+        output = self._connection.run(argv, stdin=stdin, timeout=deadline + SLACK)
+        what = (f"measure {self.address} with {self._python} on", self._connection.name)
+        if output.code != 0:
+            raise UnreachableError(*what, reason_of(output), f"{self._python} --version")
+        try:
+            reply = json.loads(output.stdout)
+            if isinstance(reply, dict) and "refused" in reply:
+                raise UnreachableError(*what, str(reply["refused"]), f"curl http://{self.address}/v1/models")
+            return TypeAdapter(kind).validate_python(reply)
+        except (ValueError, ValidationError) as error:
+            raise UnreachableError(*what, f"its answer makes no sense: {error}") from None
+
+
+def client_of(
+    connection: Connection, deployment: Deployment, *, key: str = "", timeout: float = 120.0
+) -> Client:
+    """The client of a deployment, with its own interpreter; python3 where that is not known."""
+    port = deployment.port or PORTS.get(deployment.engine)
+    if port is None:
+        raise UnreachableError(
+            "find the port of", deployment.name, "neither its arguments nor its engine say it", "ss -tlnp"
+        )
+    python = deployment.python or "python3"
+    return Client(connection, python, deployment.host, port, key=key, timeout=timeout)
+
+
+def load_of(reply: Reply, concurrency: int, prompt_tokens: int, max_tokens: int) -> Load:
+    """A load as measured.
+
+    Tokens are those that the server counted. Where it counted in no answer, chunks stand for tokens, and
+    the load says so; where it counted in some, the others failed with "no usage".
+    """
+    counted = any(one.output_tokens is not None for one in reply.requests)
+    return Load(
+        concurrency=concurrency,
+        prompt_tokens=prompt_tokens,
+        max_tokens=max_tokens,
+        token_source="usage" if counted else "chunks",
+        wall=reply.wall,
+        requests=tuple(_request(one, counted) for one in reply.requests),
+        api=reply.api,
+        ignore_eos=reply.ignore_eos,
+    )
+
+
+def _request(one: Completion, counted: bool) -> Request:
+    missing = counted and one.output_tokens is None
+    return Request(
+        sent=one.sent,
+        chunks=one.chunks,
+        prompt_tokens=one.prompt_tokens,
+        output_tokens=len(one.chunks) if one.output_tokens is None else one.output_tokens,
+        finish_reason=one.finish_reason,
+        error=one.error or ("no usage" if missing else ""),
+    )
+
+
+def _manner(like: Reply | None) -> dict[str, object]:
+    return {"model": like.model, "api": like.api, "ignore_eos": like.ignore_eos} if like else {}

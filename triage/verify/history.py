@@ -1,0 +1,108 @@
+"""Stored verifications: one file of JSON lines per host and deployment, appended under a lock."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+from triage.errors import UnreachableError
+from triage.verify.model import Verification
+
+SCHEMA = "triage.verification/1"
+MAX_LINE = 8 * 1024 * 1024  # bytes; a longer result is stored without its single requests
+
+
+def default_directory() -> Path:
+    """`$XDG_STATE_HOME/triage/history`."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "triage" / "history"
+
+
+class History:
+    """A directory of results. A line that a kill has torn is ignored, and removed by the next append."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or default_directory()
+
+    def path(self, host: str, deployment: str) -> Path:
+        return self.directory / f"{quote(deployment, safe='')}@{quote(host, safe='')}.jsonl"
+
+    def append(self, host: str, result: Verification) -> None:
+        """Raises UnreachableError when it cannot be written."""
+        line = _encoded(result)
+        if len(line) > MAX_LINE:
+            line = _encoded(replace(result, loads=()))
+        path = self.path(host, result.deployment)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                end = _end_of_whole_lines(file.fileno())
+                file.truncate(end)
+                file.seek(end)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UnreachableError("store a result in", str(path), error.strerror or str(error)) from None
+
+    def read(self, host: str, deployment: str) -> Iterator[Verification]:
+        """All results, oldest first; nothing where there is no file. Raises UnreachableError."""
+        path = self.path(host, deployment)
+        try:
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH)
+                lines = file.read().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UnreachableError("read the results in", str(path), error.strerror or str(error)) from None
+        for line in lines:
+            result = _decoded(line)
+            if result is not None:
+                yield result
+
+    def last_measured(self, host: str, deployment: str) -> Verification | None:
+        """The latest result that another can be compared with: ready, measured, without failures."""
+        found = None
+        for result in self.read(host, deployment):
+            if result.start.ready and result.metrics and not any(one.failed for one in result.metrics):
+                found = result
+        return found
+
+
+def _encoded(result: Verification) -> bytes:
+    from pydantic import TypeAdapter
+
+    fields = TypeAdapter(Verification).dump_python(result, mode="json")
+    return json.dumps({"schema": SCHEMA, **fields}).encode() + b"\n"
+
+
+def _decoded(line: bytes) -> Verification | None:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict) or fields.pop("schema", "") != SCHEMA:
+            return None
+        return TypeAdapter(Verification).validate_python(fields)
+    except (ValueError, RecursionError, ValidationError):
+        return None
+
+
+def _end_of_whole_lines(descriptor: int) -> int:
+    """Where the last complete line of a file ends."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        start = max(0, end - 65536)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

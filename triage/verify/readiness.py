@@ -1,0 +1,195 @@
+"""From a restart to a service that has really answered, or to the reason why it has not.
+
+Ready is: in this run of the service, the engine's own ready line (or, where its log is silent, its health
+state), and a completion that came back in full. Nothing else is asked: /v1/models and "Application
+startup complete" come too early, and a /health may always say 200.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+
+from triage.verify.client import Client, Reply
+from triage.verify.events import Died, Listener, LogLine, NotYet, PhaseReached, Ready, Restarting, Started
+from triage.verify.model import Start
+from triage.verify.phases import StartLog
+from triage.verify.service import Service, ServiceState, lines_of
+
+PROMPT = "The capital of France is"
+POLL = 0.5  # seconds between two looks at the service's state
+PROBE = 2.0  # seconds between two probes of its endpoint
+REFUSALS = 3  # failed completions after the ready line that end the wait
+FIRST_TOKENS = 4
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """`reply` is the first completion, which also says how the server wants to be asked; None without one."""
+
+    start: Start
+    reply: Reply | None = None
+
+
+def restart_and_wait(
+    service: Service, client: Client, *, timeout: float, restart_budget: int, on_event: Listener
+) -> Readiness:
+    """Restart the service and follow it until it is ready, dies, or `timeout` seconds are over.
+
+    `restart_budget` is how many more runs of it are followed when its manager starts it again.
+    """
+    return _Wait(service, client, timeout, on_event).restart(restart_budget)
+
+
+def check_running(
+    service: Service | None, client: Client, *, timeout: float, on_event: Listener
+) -> Readiness:
+    """Whether a service that was not restarted answers now; its log is not read."""
+    return _Wait(service, client, timeout, on_event).check()
+
+
+class _Wait:
+    def __init__(self, service: Service | None, client: Client, timeout: float, on_event: Listener) -> None:
+        self._service = service
+        self._client = client
+        self._timeout = timeout
+        self._on_event = on_event
+        self._began = time.monotonic()
+        self._log = StartLog()
+        self._state = ServiceState("", "", None)
+        self._refusals = 0
+        self._not_yet = ""
+
+    def restart(self, budget: int) -> Readiness:
+        service = self._service
+        assert service is not None
+        seen = {service.state().run}
+        self._on_event(Restarting(service.name))
+        service.restart()
+        for attempt in range(1, budget + 2):
+            failure = self._await_run(service, seen)
+            if failure:
+                return self._failed(failure)
+            seen.add(self._state.run)
+            self._log = StartLog()
+            self._on_event(Started(self._state.run, self._state.pid, attempt))
+            readiness = self._follow(service)
+            if not (readiness.start.died and self._state.restarting and attempt <= budget):
+                break
+        return readiness
+
+    def check(self) -> Readiness:
+        if self._service is not None:
+            self._state = self._service.state()
+            if self._state.dead:
+                return self._failed(f"it does not run: {self._state.detail}", died=True)
+        reply = self._probe(by_health=False)
+        return self._ready(reply) if reply else self._failed(self._not_yet)
+
+    def _await_run(self, service: Service, seen: set[str]) -> str:
+        """Wait until the service has a run that was not seen yet; returns why there is none."""
+        while True:
+            self._state = state = service.state()
+            if state.run and state.run not in seen:
+                return ""
+            if state.dead and not state.pending and not state.restarting:
+                return f"it was not started: {state.detail}"
+            if self._elapsed() >= self._timeout:
+                return f"no new start within {self._timeout:.0f} s: {state.detail}"
+            time.sleep(POLL / 2)
+
+    def _follow(self, service: Service) -> Readiness:
+        run = self._state.run
+        polled = probed = -POLL
+        with closing(self._lines(service, run)) as batches:
+            for lines in batches:
+                for line in lines:
+                    self._read(line)
+                now = self._elapsed()
+                if now - polled < POLL:
+                    continue
+                polled = now
+                if self._gone(service, run):
+                    return self._failed(
+                        f"died {now:.0f} s after the restart: {self._state.detail}", died=True
+                    )
+                if (self._log.ready or self._log.health_counts) and now - probed >= PROBE:
+                    probed = now
+                    reply = self._probe(by_health=not self._log.ready)
+                    if reply and not self._gone(service, run):
+                        return self._ready(reply)
+                    if self._refusals >= REFUSALS:
+                        return self._failed(f"says that it is ready, and does not answer: {self._not_yet}")
+        last = self._log.phases[-1].name if self._log.phases else "nothing"
+        reached = f"not ready after {self._timeout:.0f} s; the last that it logged of its start: {last}"
+        return self._failed(f"{reached}; {self._not_yet}" if self._not_yet else reached)
+
+    def _gone(self, service: Service, run: str) -> bool:
+        """Whether the run that is followed is over."""
+        self._state = service.state()
+        if self._state.run != run:
+            detail = f"its manager started it again; {self._state.detail}"
+            self._state = ServiceState(self._state.active, run, None, detail, restarting=True)
+        return self._state.dead
+
+    def _lines(self, service: Service, run: str) -> Generator[tuple[str, ...], None, None]:
+        """Batches of log lines, at least one a second, until the time is up; the log may end before."""
+        left = self._timeout - self._elapsed()
+        yield ()
+        if left > 0:
+            yield from lines_of(service.follow(run, left))
+        while self._elapsed() < self._timeout:
+            time.sleep(min(1.0, max(0.0, self._timeout - self._elapsed())))
+            yield ()
+
+    def _read(self, line: str) -> None:
+        self._on_event(LogLine(line))
+        phase = self._log.feed(line, self._elapsed())
+        if phase:
+            self._on_event(PhaseReached(phase))
+
+    def _probe(self, by_health: bool) -> Reply | None:
+        """A completion that came back in full, or None and the reason in `_not_yet`."""
+        health = self._client.health(self._state.pid)
+        if health.stale:
+            where = self._client.address
+            self._not_yet = (
+                f"{where} is answered by process {health.listener}, which is older than this start"
+            )
+        elif by_health and health.status != 200:
+            self._not_yet = f"/health: {health.status or health.error}"
+        else:
+            left = max(1.0, self._timeout - self._elapsed())
+            reply = self._client.complete((PROMPT,), FIRST_TOKENS, timeout=left)
+            error = reply.requests[0].error
+            if not error:
+                return reply
+            self._not_yet = f"completion: {error}"
+            self._refusals += self._log.ready and not error.startswith("no connection")
+        self._on_event(NotYet(self._not_yet))
+        return None
+
+    def _ready(self, reply: Reply) -> Readiness:
+        self._on_event(Ready(self._elapsed()))
+        return Readiness(self._start(ready=True), reply)
+
+    def _failed(self, failure: str, died: bool = False) -> Readiness:
+        if died:
+            self._on_event(Died(failure))
+        return Readiness(self._start(ready=False, failure=failure, died=died))
+
+    def _start(self, *, ready: bool, failure: str = "", died: bool = False) -> Start:
+        return Start(
+            invocation=self._state.run,
+            pid=self._state.pid,
+            ready=ready,
+            seconds=round(self._elapsed(), 3),
+            phases=self._log.phases,
+            failure=failure,
+            died=died,
+        )
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began

@@ -1,0 +1,234 @@
+"""A whole verification: restart, readiness, exercise, load, comparison with the last stored result."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts.connection import Connection
+from triage.verify.client import Client, Reply, client_of
+from triage.verify.compare import compare
+from triage.verify.events import Concluded, Listener, LoadEnded, LoadStarted, Sampled, ignore
+from triage.verify.history import History
+from triage.verify.metrics import metrics_of
+from triage.verify.model import Load, Start, Verification
+from triage.verify.readiness import PROMPT, check_running, restart_and_wait
+from triage.verify.service import Service, service_of
+
+OTHER_PROMPT = "Water boils at a temperature of"
+SAMPLE_TOKENS = 16
+SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it is restarted
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify. Times in seconds.
+
+    `timeout` bounds the start, `request_timeout` one request, `load_timeout` all loads together: repeats
+    that would not fit into it are left out. Loads run at concurrency 1 and at `concurrency`.
+    """
+
+    restart: bool = True
+    timeout: float = 900.0
+    restart_budget: int = 0
+    request_timeout: float = 120.0
+    load_timeout: float = 300.0
+    prompt_tokens: int = 64
+    max_tokens: int = 32
+    requests: int = 8
+    concurrency: int = 4
+    repeats: int = 3
+    api_key: str = field(default="", repr=False)
+    patches: tuple[str, ...] = ()  # ids of patches in place, for the record
+    store: bool = True
+
+
+def verify(
+    connection: Connection,
+    deployment: Deployment,
+    options: Options | None = None,
+    on_event: Listener = ignore,
+    *,
+    service: Service | None = None,
+    history: History | None = None,
+) -> Verification:
+    """Prove that a deployment starts, answers and how fast, and store the result.
+
+    `service` replaces what `service_of` finds. What the service does wrong is the result: verdict
+    "failed", and `start.died` when it ended. Raises RefusedError when it may not or cannot be restarted,
+    UnreachableError when the host cannot be used.
+    """
+    options = options or Options()
+    service = service or service_of(connection, deployment)
+    if service is None and options.restart:
+        raise RefusedError(
+            "restart",
+            f"{deployment.name} on {connection.name}",
+            "no unit runs it, and nobody told how it is started",
+            "repeat with --no-restart, or start it as a systemd unit",
+        )
+    client = client_of(connection, deployment, key=options.api_key, timeout=options.request_timeout)
+    run = _Run(client, service, options, on_event)
+    result = run.measured(_blank(deployment, options))
+    history = history or History()
+    notes = list(result.notes)
+    before = None
+    try:
+        before = history.last_measured(connection.name, deployment.name)
+    except UnreachableError as error:
+        notes.append(f"no comparison: {error}")
+    if result.verdict != "failed":
+        comparison = compare(result, before)
+        result = replace(
+            result,
+            verdict=comparison.verdict,
+            reason=comparison.reason,
+            changes=comparison.changes,
+            compared_with=before.at if before and comparison.changes else "",
+        )
+    result = replace(result, notes=tuple(notes))
+    if options.store:
+        try:
+            history.append(connection.name, result)
+        except UnreachableError as error:
+            result = replace(result, notes=(*notes, f"not stored: {error}"))
+    on_event(Concluded(result))
+    return result
+
+
+class _Run:
+    """The part that talks to the service."""
+
+    def __init__(self, client: Client, service: Service | None, options: Options, on_event: Listener) -> None:
+        self._client = client
+        self._service = service
+        self._options = options
+        self._on_event = on_event
+
+    def measured(self, result: Verification) -> Verification:
+        """`result` with everything that was seen; its verdict is "failed" or not given yet."""
+        options, service = self._options, self._service
+        if options.restart and service is not None:
+            earlier = self._sample_before(service)
+            readiness = restart_and_wait(
+                service,
+                self._client,
+                timeout=options.timeout,
+                restart_budget=options.restart_budget,
+                on_event=self._on_event,
+            )
+        else:
+            earlier = ""
+            readiness = check_running(service, self._client, timeout=options.timeout, on_event=self._on_event)
+        result = replace(result, start=readiness.start)
+        if readiness.reply is None:
+            return _failed(result, readiness.start.failure)
+        result = self._exercised(replace(result, model=readiness.reply.model), readiness.reply, earlier)
+        if result.verdict != "failed" and options.requests:
+            loads = self._loads(readiness.reply)
+            result = replace(result, loads=loads, metrics=tuple(map(metrics_of, loads)))
+        return self._still_there(result)
+
+    def _sample_before(self, service: Service) -> str:
+        """What the running service answers, "" when it does not."""
+        if service.state().dead:
+            return ""
+        try:
+            reply = self._client.complete((PROMPT,), SAMPLE_TOKENS, timeout=SAMPLE_PATIENCE)
+        except UnreachableError:
+            return ""
+        text = "" if reply.requests[0].error else reply.requests[0].text
+        if text:
+            self._on_event(Sampled(text, before_restart=True))
+        return text
+
+    def _exercised(self, result: Verification, like: Reply, earlier: str) -> Verification:
+        """The same question twice, then with another at the same time: some faults need the second."""
+        texts = []
+        for prompts in ((PROMPT,), (PROMPT,), (PROMPT, OTHER_PROMPT)):
+            reply = self._client.complete(prompts, SAMPLE_TOKENS, like=like, concurrency=len(prompts))
+            for one in reply.requests:
+                if one.error:
+                    which = "one request" if len(prompts) == 1 else "two requests at once"
+                    return _failed(result, f"ready, but {which} failed: {one.error}")
+            texts.append(reply.requests[0].text)
+        self._on_event(Sampled(texts[0], before_restart=False))
+        notes = []
+        if texts[1] != texts[0]:
+            notes.append("the same question at temperature 0 was answered differently twice")
+        elif texts[2] != texts[0]:
+            notes.append("the answer at temperature 0 changes when another request runs beside it")
+        if earlier and earlier != texts[0]:
+            notes.append(f"before the restart the answer was {earlier!r}, now it is {texts[0]!r}")
+        named = reply.requests[0].model
+        if named != like.model:
+            notes.append(f"it was asked for model {like.model} and answered as {named or 'none'}")
+        return replace(result, sample=texts[0], notes=tuple(notes))
+
+    def _loads(self, like: Reply) -> tuple[Load, ...]:
+        options = self._options
+        end = time.monotonic() + options.load_timeout
+        run = uuid.uuid4().hex  # other prompts in every run, or a prefix cache would answer
+        self._load(like, 1, 1, f"{run} warm-up", end)
+        loads: list[Load] = []
+        took = 0.0
+        for repeat in range(1, options.repeats + 1):
+            began = time.monotonic()
+            if loads and began + took > end:
+                break
+            for level in sorted({1, options.concurrency}):
+                count = max(options.requests, level)
+                self._on_event(LoadStarted(level, count, repeat, options.repeats))
+                loads.append(self._load(like, level, count, f"{run} {repeat} {level}", end))
+                self._on_event(LoadEnded(metrics_of(loads[-1]), repeat, options.repeats))
+            took = time.monotonic() - began
+        return tuple(loads)
+
+    def _load(self, like: Reply, concurrency: int, requests: int, seed: str, end: float) -> Load:
+        return self._client.load(
+            like,
+            requests=requests,
+            concurrency=concurrency,
+            prompt_tokens=self._options.prompt_tokens,
+            max_tokens=self._options.max_tokens,
+            seed=seed,
+            deadline=end - time.monotonic(),
+        )
+
+    def _still_there(self, result: Verification) -> Verification:
+        """The result, failed when the service has ended or was started again since it was ready."""
+        if self._service is None:
+            return result
+        state = self._service.state()
+        if not state.dead and state.run == result.start.invocation:
+            return result
+        start = replace(result.start, died=True)
+        return _failed(
+            replace(result, start=start), f"it died after it was ready: {state.detail}; {result.reason}"
+        )
+
+
+def _blank(deployment: Deployment, options: Options) -> Verification:
+    return Verification(
+        at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        deployment=deployment.name,
+        engine=deployment.engine,
+        version=deployment.version,
+        arguments=dict(deployment.arguments),
+        patches=options.patches,
+        model="",
+        start=Start("", None, False, 0.0, ()),
+        sample="",
+        loads=(),
+        metrics=(),
+        verdict="inconclusive",
+        reason="",
+    )
+
+
+def _failed(result: Verification, reason: str) -> Verification:
+    return replace(result, verdict="failed", reason=reason.removesuffix("; "))

@@ -1,0 +1,249 @@
+"""The service under test: its state, its restart, and the log of one run of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.model import Deployment
+from triage.hosts.connection import Connection, Output
+
+MAX_LINE = 64 * 1024  # bytes; the rest of a longer line is dropped
+STOP_GRACE = 20.0  # seconds between SIGTERM and SIGKILL
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """The state of a service at one moment.
+
+    `run` names one start of it: systemd's InvocationID, or `pid:birth` of a process; "" before the
+    first. `active` is systemd's ActiveState. `pending`: its manager still works on a start or a stop.
+    """
+
+    active: str
+    run: str
+    pid: int | None
+    detail: str = ""  # in words, e.g. "failed, result signal, status 9/KILL"
+    pending: bool = False
+    restarting: bool = False  # dead, and about to be started again by its manager
+
+    @property
+    def dead(self) -> bool:
+        return self.restarting or self.active in ("failed", "inactive")
+
+
+class Service(Protocol):
+    """What verification needs of a service, whatever runs it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def state(self) -> ServiceState:
+        """Raises UnreachableError when it cannot be told."""
+        ...
+
+    def restart(self) -> None:
+        """Ask for a new run, without waiting for it to be ready.
+
+        Raises RefusedError when that is not allowed, UnreachableError when it fails.
+        """
+        ...
+
+    def follow(self, run: str, timeout: float) -> Iterator[bytes]:
+        """The log of one run from its first byte on, as it comes; b"" at least once a second.
+
+        Ends at `timeout` seconds, or at once where the log cannot be read.
+        """
+        ...
+
+
+class SystemdService:
+    """A systemd unit. Restarting one needs root: a connection as root, or one that becomes root."""
+
+    _PROPERTIES = "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ExecMainCode,ExecMainStatus,Job"
+
+    def __init__(self, connection: Connection, unit: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*", unit):
+            raise UsageError("verify", repr(unit), "this cannot be the name of a unit")
+        self.name = unit
+        self._connection = connection
+
+    def state(self) -> ServiceState:
+        output = self._systemctl("ask for the state of", "show", f"--property={self._PROPERTIES}")
+        found = dict(line.split("=", 1) for line in text_of(output.stdout).splitlines() if "=" in line)
+        if found.get("LoadState") in ("not-found", "masked", "error", "bad-setting"):
+            raise UnreachableError(
+                f"find unit {self.name} on",
+                self._connection.name,
+                f"systemd says {found['LoadState']}",
+                "systemctl list-units --type=service",
+            )
+        pid = found.get("MainPID", "")
+        return ServiceState(
+            active=found.get("ActiveState", ""),
+            run=found.get("InvocationID", ""),
+            pid=int(pid) if pid.isdecimal() and pid != "0" else None,
+            detail=_in_words(found),
+            pending=found.get("Job", "0") not in ("", "0"),
+            restarting=found.get("SubState", "").startswith("auto-restart"),
+        )
+
+    def restart(self) -> None:
+        if self.state().dead:  # a start limit that was hit would refuse the start
+            self._systemctl("reset", "reset-failed")
+        self._systemctl("restart", "restart", "--no-block")
+
+    def follow(self, run: str, timeout: float) -> Iterator[bytes]:
+        follow = ("journalctl", "--quiet", "--no-pager", "--follow", "--no-tail", "--all", "--output=cat")
+        return self._connection.stream((*follow, f"_SYSTEMD_INVOCATION_ID={run}"), timeout=timeout)
+
+    def _systemctl(self, doing: str, *arguments: str) -> Output:
+        argv = ("systemctl", "--no-pager", "--no-ask-password", *arguments, "--", self.name)
+        output = self._connection.run(argv)
+        if output.code == 0:
+            return output
+        what = (f"{doing} {self.name} on", self._connection.name, reason_of(output))
+        if re.search(rb"authentication required|access denied|permission denied|sudo:", output.stderr, re.I):
+            raise RefusedError(*what, "repeat it as root, or with --become where sudo asks for no password")
+        raise UnreachableError(*what, f"systemctl status {self.name}")
+
+
+class ProcessService:
+    """A command of its own, in a session of its own, that logs to a file.
+
+    `pid_file` holds its pid and birth (clock ticks after boot), so that no process that got the same
+    pid later is ever taken for it, or ended. `log` is appended to.
+    """
+
+    _START = """
+        log=$1 pid_file=$2 directory=$3
+        shift 3
+        cd -- "$directory" || exit 3
+        : >>"$log" && : >"$pid_file" || exit 3
+        setsid "$@" >>"$log" 2>&1 </dev/null &
+        pid=$!
+        stat=$(cat "/proc/$pid/stat") || exit 3
+        set -- ${stat##*) }
+        echo "$pid ${20}" >"$pid_file"
+    """
+    _STATE = 'read -r pid birth <"$1" && echo "$pid $birth" && cat "/proc/$pid/stat"'
+    _SIZE = 'if [ -e "$1" ]; then stat -c %s -- "$1"; else echo 0; fi'
+    _STOP = """
+        pid=$1 grace=$2
+        kill -TERM "-$pid" 2>/dev/null
+        while kill -0 "-$pid" 2>/dev/null; do
+            [ "$grace" -gt 0 ] || kill -KILL "-$pid" 2>/dev/null
+            [ "$grace" -gt -50 ] || break
+            grace=$((grace - 1))
+            sleep 0.1
+        done
+    """
+
+    def __init__(
+        self, connection: Connection, argv: Sequence[str], log: str, pid_file: str, directory: str = "/"
+    ) -> None:
+        self.name = argv[0].rpartition("/")[2]
+        self._connection = connection
+        self._argv = tuple(argv)
+        self._log = log
+        self._pid_file = pid_file
+        self._directory = directory
+        self._offset = 0  # bytes of the log before the latest start
+
+    def state(self) -> ServiceState:
+        output = self._connection.run(("sh", "-c", self._STATE, "sh", self._pid_file))
+        known, _, stat = text_of(output.stdout).partition("\n")
+        if not re.fullmatch(r"\d+ \d+", known):
+            return ServiceState("inactive", "", None, "not started")
+        pid, birth = known.split()
+        fields = stat.rpartition(")")[2].split()
+        if len(fields) > 19 and fields[19] == birth and fields[0] not in "ZX":
+            return ServiceState("active", f"{pid}:{birth}", int(pid), "running")
+        return ServiceState("failed", f"{pid}:{birth}", None, "the process has ended")
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def start(self) -> None:
+        """Raises UnreachableError when it cannot be started; RefusedError while it runs."""
+        if not self.state().dead:
+            raise RefusedError(f"start {self.name} on", self._connection.name, "it runs already")
+        size = text_of(self._run("measure the log of", ("sh", "-c", self._SIZE, "sh", self._log)).stdout)
+        self._offset = int(size) if size.strip().isdecimal() else 0
+        paths = (self._log, self._pid_file, self._directory)
+        self._run("start", ("sh", "-c", self._START, "sh", *paths, *self._argv))
+
+    def stop(self) -> None:
+        """End it and what it started, by SIGTERM and after a while by SIGKILL."""
+        state = self.state()
+        if state.pid is not None:
+            argv = ("sh", "-c", self._STOP, "sh", str(state.pid), str(int(STOP_GRACE * 10)))
+            self._run("stop", argv, timeout=STOP_GRACE * 2)
+
+    def follow(self, run: str, timeout: float) -> Iterator[bytes]:
+        tail = ("tail", "--follow=name", "--quiet", f"--bytes=+{self._offset + 1}", "--", self._log)
+        return self._connection.stream(tail, timeout=timeout)
+
+    def _run(self, doing: str, argv: Sequence[str], timeout: float = 30.0) -> Output:
+        output = self._connection.run(argv, timeout=timeout)
+        if output.code != 0:
+            raise UnreachableError(f"{doing} {self.name} on", self._connection.name, reason_of(output))
+        return output
+
+
+def service_of(connection: Connection, deployment: Deployment) -> Service | None:
+    """What restarts a deployment; None for a process of which nobody knows how it was started."""
+    return SystemdService(connection, deployment.unit) if deployment.unit else None
+
+
+def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[str, ...]]:
+    """The lines that each chunk completes: of any encoding, each at most MAX_LINE bytes long."""
+    rest = bytearray()
+    try:
+        for chunk in chunks:
+            *whole, last = chunk.split(b"\n")
+            lines = []
+            for part in whole:
+                rest += part[: MAX_LINE - len(rest)]
+                lines.append(text_of(bytes(rest)))
+                rest.clear()
+            rest += last[: MAX_LINE - len(rest)]
+            yield tuple(lines)
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()  # ends the command behind it
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def reason_of(output: Output) -> str:
+    """Why a command failed, in its own last words."""
+    if output.cut:
+        return "it took too long" if output.cut == "time" else "it printed too much"
+    words = text_of(output.stderr).strip().splitlines()
+    return words[-1][:300] if words else f"exit status {output.code}"
+
+
+def _in_words(found: dict[str, str]) -> str:
+    words = [found.get("ActiveState", "")]
+    if found.get("Result", "success") != "success":
+        words.append(f"result {found['Result']}")
+    status = found.get("ExecMainStatus", "")
+    if status.isdecimal() and found.get("ExecMainCode") in ("1", "2", "3"):
+        name = "" if found["ExecMainCode"] == "1" else _signal_name(int(status))
+        words.append(f"status {status}{name}")
+    return ", ".join(words)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"/{signal.Signals(number).name.removeprefix('SIG')}"
+    except ValueError:
+        return ""
