@@ -1,0 +1,58 @@
+"""`triage capture`: what a diagnosis read, redacted, so that it can be diagnosed again anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    UnitOption,
+    live_evidence,
+)
+
+
+def capture(
+    host: HostArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the case goes.")],
+    unit: UnitOption = "",
+    log: Annotated[
+        str | None, typer.Option(help="Take the log from this file instead of the journal.")
+    ] = None,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Diagnose HOST and keep everything that was read, redacted, as a case in DIR.
+
+    `expected.yaml` beside it holds the verdict that `triage replay DIR` will ask for.
+    """
+    from triage import capturing, pipeline
+
+    knowledge = pipeline.load_knowledge()
+    source = None
+    if log is not None:
+        from triage.logs.load import open_log
+
+        source = open_log(log)
+    with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
+        case = capturing.capture(evidence, knowledge, output, unit, source)
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(json.capture(case)))
+    else:
+        from triage.report.safe import safe_line
+
+        print(f"captured {safe_line(str(case.directory))}: {case.answered} answers, {case.missing} missing")
+        print(f"diagnose it again: triage replay {safe_line(str(case.directory))}")
