@@ -41,6 +41,11 @@ class Query(Generic[T]):
     def stdin(self) -> bytes:
         return b""
 
+    @property
+    def is_source(self) -> bool:
+        """Whether the answer is program text, in which only unmistakable secrets may be replaced."""
+        return False
+
     def decode(self, output: Output) -> str:
         """Canonical text of an output. Raises Unanswered when the command failed."""
         if output.code != 0 and not output.cut:
@@ -135,15 +140,16 @@ class Deployment:
     exit_status: str = ""  # e.g. "9/KILL", "1", "0"
     invocation: str = ""  # systemd's InvocationID of the latest run
     started: str = ""  # ISO 8601, of the latest run
+    restarts: int = 0  # how often systemd has restarted it by itself since it was last started
     main_pid: int | None = None
     argv: tuple[str, ...] = ()
-    environment: Mapping[str, str] = EMPTY
+    environment: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)
     working_directory: str = ""
     python: str = ""
     package_root: str = ""
     version: str = ""  # of the engine
-    versions: Mapping[str, str] = EMPTY  # distributions that matter
-    arguments: Mapping[str, str] = EMPTY
+    versions: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)  # distributions that matter
+    arguments: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)
     layout: Layout = Layout()
     model: str = ""
     host: str = "127.0.0.1"
