@@ -48,10 +48,6 @@ class Overlay:
     lower: str | Path
     target: str | Path = ""
 
-    @property
-    def argument(self) -> str:
-        return f"--overlay={_escape(self.lower)}::{_escape(self.target or self.lower)}"
-
 
 def interpreter() -> list[Bind]:
     """The running Python, virtual environment and base, so that the box can run it without a copy.
@@ -212,7 +208,7 @@ class Box:
         )
         own: dict[str, Content] = {
             "/etc/hostname": f"{self.name}\n",
-            "/etc/hosts": f"127.0.0.1 localhost\n{entry.address} {self.name}\n",
+            "/etc/hosts": f"127.0.0.1 localhost\n::1 localhost\n{entry.address} {self.name}\n",
             "/etc/ssh/ssh_host_ed25519_key": here / "host_ed25519",
             "/etc/ssh/ssh_host_ed25519_key.pub": here / "host_ed25519.pub",
             "/etc/ssh/authorized_keys": here / "id_ed25519.pub",
@@ -227,8 +223,10 @@ class Box:
     def _launch(self, entry: Entry, base: Path) -> None:
         for group in entry.cgroups:
             group.mkdir()
-        covered = {str(overlay.target or overlay.lower) for overlay in self._overlays}
-        binds = [bind for bind in self._binds if str(bind.target or bind.source) not in covered]
+        binds = {str(bind.target or bind.source): bind for bind in self._binds}
+        for number, overlay in enumerate(self._overlays):
+            target = str(overlay.target or overlay.lower)
+            binds[target] = Bind(entry.directory / "layer" / str(number) / "merged", target, writable=True)
         argv = [
             "unshare",
             "--mount",
@@ -238,12 +236,12 @@ class Box:
             str(entry.directory),
             str(base),
         ]
-        argv += [*map(str, entry.cgroups), "--"]
+        argv += [*map(str, entry.cgroups), "--", *(str(overlay.lower) for overlay in self._overlays), "--"]
         # No system bus may be there to register with, and the group that we made is the unit to keep.
         argv += ["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe", "--link-journal=no"]
         argv += ["--resolv-conf=off", "--timezone=off"]
         argv += [f"--machine=triage-box-{entry.address.replace('.', '-')}", f"--hostname={self.name}"]
-        argv += [bind.argument for bind in binds] + [overlay.argument for overlay in self._overlays]
+        argv += [bind.argument for bind in binds.values()]
         with (entry.directory / "console.log").open("wb") as console:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True

@@ -16,6 +16,8 @@ echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops
 chmod 440 /etc/sudoers.d/ops
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer
+# Debian's own rule empties /tmp at boot, and so would it what is bound there.
+echo 'd /tmp 1777 root root' >/etc/tmpfiles.d/tmp.conf
 apt-get clean
 SETUP
 
