@@ -1,0 +1,90 @@
+"""`triage run`: a playbook on a host."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+)
+
+if TYPE_CHECKING:
+    from triage.playbook.model import ConsentAsked, Event, Playbook
+
+
+def run(
+    playbook: Annotated[
+        str, typer.Argument(metavar="PLAYBOOK", help="A playbook's file, or the name of a shipped one.")
+    ],
+    host: HostArgument,
+    var: Annotated[
+        list[str] | None,
+        typer.Option("--var", metavar="NAME=VALUE", help="A variable of the playbook.", show_default=False),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree to every step that asks.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show what each step would do, and do none.")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Run the steps of PLAYBOOK on HOST, asking before each that changes something.
+
+    Exit code 0 when all is done, 4 when a step was refused, else that of the step that failed.
+    """
+    from triage.playbook.load import load_playbook
+    from triage.playbook.variables import resolve
+
+    loaded = load_playbook(playbook)
+    variables = resolve(loaded, var or ())
+    if check:
+        _show_plan(loaded, host, variables, format)
+        return
+    from triage.cli.actions import open_actions
+    from triage.playbook import runner, text
+    from triage.report import json
+
+    out = console.stderr() if format is Format.JSON else console.stdout()
+
+    def on_event(event: Event) -> None:
+        for line in text.event_lines(event):
+            out.print(line, soft_wrap=True)
+
+    def consent(asked: ConsentAsked) -> bool:
+        if yes or not sys.stdin.isatty():
+            return yes
+        return typer.confirm(text.question(asked), err=True)
+
+    with open_actions(host, ssh_config, host_key, become) as actions:
+        result = runner.run(loaded, host, variables, actions, consent=consent, on_event=on_event)
+    out.print(text.result_line(result), soft_wrap=True)
+    if result.status == "refused" and not sys.stdin.isatty():
+        print("nobody can be asked here; --yes agrees beforehand", file=sys.stderr)
+    if format is Format.JSON:
+        print(json.dumps(result.as_json()))
+    raise typer.Exit(result.exit_code)
+
+
+def _show_plan(playbook: Playbook, host: str, variables: dict[str, object], format: Format) -> None:
+    from triage.playbook import plan, text
+    from triage.report import json
+
+    steps = plan.plan(playbook, host, variables)
+    if format is Format.JSON:
+        print(json.dumps(plan.as_json(playbook, host, steps)))
+        return
+    out = console.stdout()
+    for line in text.plan_lines(playbook, host, steps):
+        out.print(line, soft_wrap=True)

@@ -1,0 +1,82 @@
+"""What each verb of a playbook takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triage.playbook.schema import Verb
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`kind` is how a value reads in a playbook: text, number, whole number, true or false."""
+
+    kind: str
+    meaning: str
+    required: bool = False
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "text": (str,),
+    "number": (int, float),
+    "whole number": (int,),
+    "true or false": (bool,),
+}
+_UNIT = Argument("text", 'the systemd unit; "" where a host has but one')
+_PATCH = Argument("text", "the id of a patch", required=True)
+
+ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
+    "diagnose": {"unit": _UNIT},
+    "patch": {
+        "unit": _UNIT,
+        "id": _PATCH,
+        "apply": Argument("true or false", "make the change (default), or only show it"),
+    },
+    "verify": {
+        "unit": _UNIT,
+        "restart": Argument("true or false", "restart the service first (default)"),
+        "timeout": Argument("number", "seconds that the start may take"),
+        "restart_budget": Argument("whole number", "restarts of its own that the service may need"),
+        "request_timeout": Argument("number", "seconds that one request may take"),
+        "load_timeout": Argument("number", "seconds that all loads may take together"),
+        "prompt_tokens": Argument("whole number", "tokens of a prompt, about"),
+        "max_tokens": Argument("whole number", "tokens of an answer"),
+        "requests": Argument("whole number", "requests of one load; 0 measures nothing"),
+        "concurrency": Argument("whole number", "requests at once, beside a load of one at a time"),
+        "repeats": Argument("whole number", "how often each load is measured"),
+    },
+    "rollback": {"unit": _UNIT, "id": _PATCH},
+    "capture": {"unit": _UNIT, "output": Argument("text", "the directory of the case", required=True)},
+    "set": {},  # any names, any values
+    "stop": {"reason": Argument("text", "why the playbook ends here as failed", required=True)},
+}
+
+
+def wrong_names(verb: Verb, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(argument, what is wrong with it) for unknown and missing ones."""
+    known = ARGUMENTS[verb]
+    for name in given:
+        if name not in known and verb != "set":
+            yield name, f"{verb} has no such argument; it takes {', '.join(known)}"
+    for name, argument in known.items():
+        if argument.required and name not in given:
+            yield name, f"{verb} needs it: {argument.meaning}"
+
+
+def wrong_value(verb: Verb, name: str, value: Any) -> str:
+    """What is wrong with the value of a known argument, "" when nothing is."""
+    if verb == "set":
+        return ""
+    kind = ARGUMENTS[verb][name].kind
+    right = isinstance(value, _KINDS[kind]) and isinstance(value, bool) == (kind == "true or false")
+    return "" if right else f"{kind} expected, not {spelled(value)}"
+
+
+def spelled(value: Any) -> str:
+    """A value as it would stand in a playbook, cut short."""
+    import json
+
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,53 @@
+"""A playbook by its path, or by the name of a shipped one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triage.errors import UsageError
+from triage.playbook.check import problems
+from triage.playbook.model import Playbook
+from triage.playbook.schema import PlaybookFile
+from triage.shipped import shipped_directory
+from triage.yamlfile import load_model
+
+SHOWN = 3  # problems that an error names
+
+
+def load_playbook(name: str) -> Playbook:
+    """The playbook at a path (it has a `/` or ends in .yaml or .yml), or the shipped one of that name.
+
+    Raises UsageError where there is none, and for a broken one, with its file and key.
+    """
+    path = find_playbook(name)
+    content = load_model(path, PlaybookFile, "playbook")
+    wrong = list(problems(content))
+    if wrong:
+        more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
+        raise UsageError(
+            "reading playbook",
+            str(path),
+            "; ".join(wrong[:SHOWN]) + more,
+            "mend these keys and run the command again",
+        )
+    return Playbook(str(path), content.name, content.description, content.vars, tuple(content.steps))
+
+
+def find_playbook(name: str) -> Path:
+    """The file that a path or name means. Raises UsageError for an unknown name."""
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return Path(name)
+    known = shipped_playbooks()
+    if name not in known:
+        raise UsageError(
+            "finding playbook",
+            repr(name),
+            f"none of that name is shipped; there are {', '.join(known)}",
+            "name one of these, or the path of a .yaml file",
+        )
+    return known[name]
+
+
+def shipped_playbooks() -> dict[str, Path]:
+    """The files of the shipped playbooks by name."""
+    return {path.stem: path for path in sorted(shipped_directory("playbooks").glob("*.yaml"))}

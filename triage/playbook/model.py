@@ -1,0 +1,159 @@
+"""Playbooks as they run: what is handed in, what is told on the way, what comes out. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from triage.errors import ExitCode
+from triage.playbook.schema import MainStep, Verb
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """A playbook that was read from `file` and checked."""
+
+    file: str
+    name: str
+    description: str
+    vars: Mapping[str, Any]
+    steps: tuple[MainStep, ...]
+
+
+@dataclass(frozen=True)
+class ActionResult:
+    """What an action did. `data` is JSON, `summary` one line, `detail` text for people (a diff, a report)."""
+
+    ok: bool
+    data: Mapping[str, Any]
+    summary: str
+    detail: str = ""
+
+
+Action = Callable[[str, Mapping[str, Any]], ActionResult]  # host, arguments
+
+
+@dataclass(frozen=True)
+class Started:
+    step: str
+    do: Verb
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    step: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ConsentAsked:
+    """The question whether a step may be done; whoever is asked gets this event as well."""
+
+    step: str
+    do: Verb
+    host: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refused:
+    step: str
+
+
+@dataclass(frozen=True)
+class Retried:
+    """Attempt number `attempt` of `attempts` failed; the next follows after `seconds`."""
+
+    step: str
+    attempt: int
+    attempts: int
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Done:
+    step: str
+    summary: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """`next` is the next command to run, "" when there is none to name."""
+
+    step: str
+    reason: str
+    detail: str = ""
+    next: str = ""
+
+
+Event = Started | Skipped | ConsentAsked | Refused | Retried | Done | Failed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one step. `after` names the failed step whose `on_failure` it belongs to."""
+
+    step: str
+    do: Verb
+    status: Literal["done", "skipped", "failed", "refused"]
+    summary: str
+    exit_code: ExitCode = ExitCode.OK
+    next: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    data: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    attempts: int = 0
+    after: str = ""
+
+    @property
+    def ends(self) -> bool:
+        """Does the run end here?"""
+        return self.status in ("failed", "refused")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run: that of the step that ended it, or `done`."""
+
+    playbook: str
+    file: str
+    host: str
+    variables: Mapping[str, Any]
+    status: Literal["done", "failed", "refused"]
+    reason: str
+    exit_code: ExitCode
+    outcomes: tuple[Outcome, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """`triage.run/1`."""
+        return {
+            "schema": "triage.run/1",
+            "playbook": {"name": self.playbook, "file": self.file},
+            "host": self.host,
+            "variables": dict(self.variables),
+            "status": self.status,
+            "reason": self.reason,
+            "exit_code": int(self.exit_code),
+            "steps": [_outcome(outcome) for outcome in self.outcomes],
+        }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.step,
+        "do": outcome.do,
+        "status": outcome.status,
+        "summary": outcome.summary,
+        "exit_code": int(outcome.exit_code),
+        "next": outcome.next,
+        "arguments": dict(outcome.arguments),
+        "attempts": outcome.attempts,
+        "after": outcome.after,
+        "data": dict(outcome.data),
+    }
