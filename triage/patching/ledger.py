@@ -1,0 +1,89 @@
+"""What was changed on a host, as its ledger has it. Plain values; `transaction` reads and writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ChangeState = Literal[
+    "applying",  # interrupted: the next run finishes or undoes it
+    "applied",
+    "undone",  # an interrupted apply that was taken back
+    "reverting",  # interrupted: the next run finishes it
+    "reverted",
+    "abandoned",  # interrupted, and somebody else has changed a file since: left alone
+]
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """One file of a change: SHA-256 digests before and after it, and now (None where it is gone)."""
+
+    module: str
+    path: str
+    before: str
+    after: str
+    now: str | None = None
+    links: int = 1  # hard links that the file had; more than one were cut off from it
+    symlink: str = ""  # what the path pointed to, where it was a symbolic link
+
+
+@dataclass(frozen=True)
+class Change:
+    """One application of one patch. `version` is the distribution's when it was made, `installed` now's."""
+
+    id: str
+    patch: str
+    state: ChangeState
+    at: str  # ISO 8601, UTC, the host's clock
+    by: str
+    distribution: str
+    version: str
+    installed: str
+    files: tuple[ChangedFile, ...]
+    notes: tuple[str, ...] = ()
+    ledger: str = ""  # the directory that holds it
+    new: bool = False  # made by the call that returned it
+
+    @property
+    def superseded(self) -> bool:
+        """Another version of the distribution has been installed since."""
+        return self.state == "applied" and self.version != self.installed
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All changes on record, oldest first."""
+
+    changes: tuple[Change, ...] = ()
+
+    def active(self, path: str) -> tuple[tuple[Change, ChangedFile], ...]:
+        """The changes that made a file what it is, oldest first."""
+        return tuple(
+            (change, file)
+            for change in self.changes
+            if change.state == "applied" and not change.superseded
+            for file in change.files
+            if file.path == path
+        )
+
+    def standing(self, patch: str, path: str, digest: str) -> Standing:
+        """How a file, whose SHA-256 now is `digest`, stands to a patch that may have been applied to it."""
+        chain = self.active(path)
+        own = [index for index, (change, _) in enumerate(chain) if change.patch == patch]
+        if not own:
+            return Standing("none")
+        change, file = chain[own[-1]]
+        later = chain[own[-1] :]
+        unbroken = all(one[1].after == other[1].before for one, other in zip(later, later[1:], strict=False))
+        if unbroken and later[-1][1].after == digest:
+            return Standing("applied", change)
+        return Standing("restored" if digest == file.before else "drifted", change)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`none`: not applied. `restored`: applied, and the old bytes are back by another hand."""
+
+    kind: Literal["none", "applied", "drifted", "restored"]
+    change: Change | None = None

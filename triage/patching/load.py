@@ -1,0 +1,57 @@
+"""Patch files -> patches, with errors that name file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from triage.errors import UsageError
+from triage.patching.schema import Patch
+from triage.yamlfile import load_model
+
+_PACKAGE = Path(__file__).parent.parent
+# In a wheel the patches are data of the package, in a checkout they stand beside it.
+SHIPPED = (_PACKAGE / "_data" / "patches", _PACKAGE.parent / "patches")
+
+
+def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
+    """The shipped patches and those of further directories, ordered by id.
+
+    Raises UsageError for a broken file, an id that is not its file's name, and an id that stands twice.
+    """
+    shipped = next((directory for directory in SHIPPED if directory.is_dir()), None)
+    patches: dict[str, tuple[Patch, Path]] = {}
+    for directory in (*((shipped,) if shipped else ()), *directories):
+        if not directory.is_dir():
+            raise UsageError("reading patches", str(directory), "there is no such directory", "ls -d PATCHES")
+        for path in sorted(directory.rglob("*.yaml")):
+            patch = load_patch(path)
+            if patch.id in patches:
+                raise UsageError(
+                    "reading patch",
+                    str(path),
+                    f"its id {patch.id!r} is already that of {patches[patch.id][1]}",
+                    "give one of them another id",
+                )
+            patches[patch.id] = (patch, path)
+    return tuple(patches[name][0] for name in sorted(patches))
+
+
+def load_patch(path: Path) -> Patch:
+    """One patch file. Raises UsageError."""
+    patch = load_model(path, Patch, "patch")
+    if patch.id != path.stem:
+        raise UsageError(
+            "reading patch", str(path), f"id: it is {patch.id!r}", f"name the file {patch.id}.yaml"
+        )
+    return patch
+
+
+def find_patch(id: str, patches: Iterable[Patch] | None = None) -> Patch:
+    """The patch of that id, among the shipped ones by default. Raises UsageError when there is none."""
+    known = {patch.id: patch for patch in (load_patches() if patches is None else patches)}
+    if id not in known:
+        raise UsageError(
+            "looking for patch", id, "there is no such patch", f"one of: {', '.join(known) or 'none'}"
+        )
+    return known[id]

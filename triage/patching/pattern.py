@@ -1,0 +1,194 @@
+"""Patterns compiled to libcst matchers, and replacements that touch only what differs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+import libcst.matchers as m
+
+from triage.patching.syntax import PREFIX, REST, to_python
+
+# Layout and punctuation: a pattern matches whatever they are.
+_LAYOUT = re.compile(
+    r"lpar|rpar|whitespace|comma|semicolon|dot|equal|bracket|brace|leading_lines|newline|colon"
+)
+_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.SimpleString)
+_Triple = tuple[cst.CSTNode, cst.CSTNode, cst.CSTNode]  # in find, in replace, in the source
+_PLACEHOLDER = re.compile(rf"{PREFIX}([A-Z][A-Z0-9_]*)")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A node that a pattern matches, and what each metavariable stands for."""
+
+    node: cst.CSTNode
+    bound: Mapping[str, cst.CSTNode]
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """Text that takes the place of a node."""
+
+    node: cst.CSTNode
+    text: str
+
+
+@functools.cache
+def parse_pattern(pattern: str) -> cst.CSTNode:
+    """The expression or simple statement that a pattern is."""
+    text = to_python(pattern)
+    try:
+        return cst.parse_expression(text)
+    except cst.ParserSyntaxError:
+        line = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
+        return line.body[0]
+
+
+def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
+    """Every match below a node. A metavariable that occurs twice must stand for the same code."""
+    matcher, names = _compiled(pattern)
+    found = []
+    for node in m.findall(scope, matcher):
+        captured = m.extract(node, matcher) or {}
+        bound: dict[str, cst.CSTNode] = {}
+        for key, name in names.items():
+            value = captured[key]
+            assert isinstance(value, cst.CSTNode)
+            if not same(bound.setdefault(name, value), value):
+                break
+        else:
+            found.append(Match(node, bound))
+    return found
+
+
+def substitutions(pattern: str, replacement: str, match: Match) -> list[Substitution]:
+    """What to replace in a match, as few and as small nodes as make `pattern` into `replacement`."""
+    return list(_differences(parse_pattern(pattern), parse_pattern(replacement), match.node, match.bound))
+
+
+def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
+    """Is it the same code, layout and comments apart?"""
+    if type(left) is not type(right):
+        return False
+    one, other = _parts(left), _parts(right)
+    return one.keys() == other.keys() and all(_same_part(one[name], other[name]) for name in one)
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """`a.b.pool` -> `pool`; "" for what has no name."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+@functools.cache
+def _compiled(pattern: str) -> tuple[Any, Mapping[str, str]]:
+    """The matcher, and for each of its captures the metavariable that it is of."""
+    names: dict[str, str] = {}
+
+    def compile_node(node: cst.CSTNode) -> Any:
+        if isinstance(node, cst.Name) and node.value.startswith(PREFIX):
+            key = f"{len(names)}"
+            names[key] = node.value[len(PREFIX) :]
+            return m.SaveMatchedNode(m.DoNotCare(), key)
+        fields = {name: compile_part(part) for name, part in _parts(node).items()}
+        return getattr(m, type(node).__name__)(**fields)
+
+    def compile_part(part: Any) -> Any:
+        if isinstance(part, cst.CSTNode):
+            return compile_node(part)
+        if isinstance(part, (list, tuple)):
+            return [m.ZeroOrMore() if _is_rest(item) else compile_node(item) for item in part]
+        return part
+
+    return compile_node(parse_pattern(pattern)), names
+
+
+def _parts(node: cst.CSTNode) -> dict[str, Any]:
+    """The fields of a node that mean something: children, lists of children, names and operators."""
+    fields = ((name, getattr(node, name)) for name in node.__dataclass_fields__)
+    return {
+        name: value
+        for name, value in fields
+        if not name.startswith("_") and not _LAYOUT.search(name) and not isinstance(value, cst.MaybeSentinel)
+    }
+
+
+def _same_part(left: Any, right: Any) -> bool:
+    if isinstance(left, cst.CSTNode) and isinstance(right, cst.CSTNode):
+        return same(left, right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_same_part, left, right))
+    return bool(left == right)
+
+
+def _is_rest(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Arg) and isinstance(node.value, cst.Name) and node.value.value == REST
+
+
+def _differences(
+    old: cst.CSTNode, new: cst.CSTNode, target: cst.CSTNode, bound: Mapping[str, cst.CSTNode]
+) -> Iterator[Substitution]:
+    if same(old, new):
+        return
+    pairs = _aligned(old, new, target)
+    if pairs is None:
+        yield Substitution(target, _render(new, bound))
+        return
+    for one, other, place in pairs:
+        yield from _differences(one, other, place, bound)
+
+
+def _aligned(old: cst.CSTNode, new: cst.CSTNode, target: cst.CSTNode) -> list[_Triple] | None:
+    """Children that take each other's place; None when the nodes differ in more than their children."""
+    if type(old) is not type(new) or type(old) is not type(target):
+        return None
+    pairs: list[_Triple] = []
+    others = _parts(new)
+    for name, one in _parts(old).items():
+        other, place = others.get(name), getattr(target, name)
+        if _same_part(one, other):
+            continue
+        if isinstance(one, cst.CSTNode) and isinstance(other, cst.CSTNode):
+            pairs.append((one, other, place))
+        elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+            pairs += _aligned_lists(one, other, place)
+        else:
+            return None
+    return pairs
+
+
+def _aligned_lists(
+    old: Sequence[cst.CSTNode], new: Sequence[cst.CSTNode], target: Sequence[cst.CSTNode]
+) -> list[_Triple]:
+    """Item by item, from the front up to `$...` and from the back down to it."""
+    front = next((index for index, item in enumerate(old) if _is_rest(item)), len(old))
+    back = len(old) - front - 1
+    pairs = list(zip(old[:front], new[:front], target[:front], strict=True))
+    if back > 0:
+        pairs += zip(old[-back:], new[-back:], target[-back:], strict=True)
+    return pairs
+
+
+def _render(node: cst.CSTNode, bound: Mapping[str, cst.CSTNode]) -> str:
+    """The code of a replacement, each metavariable as it stands in the source."""
+
+    def code(found: re.Match[str]) -> str:
+        value = bound[found[1]]
+        text = code_of(value)
+        bare = isinstance(value, _ATOMS) or text.startswith("(")
+        return text if bare else f"({text})"
+
+    text = code_of(node)
+    if REST in text:
+        raise ValueError("$... must stay where it is in find")
+    return _PLACEHOLDER.sub(code, text)
+
+
+def code_of(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)

@@ -1,0 +1,182 @@
+"""What a patch would do to a tree. Pure: reads modules from the tree, changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triage.evidence.model import EMPTY, Unanswered
+from triage.patching.ledger import Ledger, Standing
+from triage.patching.model import Check, FileEdit, Plan, Site, SourceFile, SourceTree, State
+from triage.patching.schema import Edit, Patch
+from triage.patching.source import Unparsable, parse_ast
+
+NO_CHANGES = Ledger()
+
+
+def plan_patch(
+    patch: Patch, tree: SourceTree, context: Mapping[str, str] = EMPTY, ledger: Ledger = NO_CHANGES
+) -> Plan:
+    """The patch's state on a tree, why, and the edits when it is applicable.
+
+    `context` is what evidence tells of the deployment and a requirement asks for by name, such as
+    `pool_class`. `ledger` is what was changed on the host before.
+    """
+    try:
+        files = _read(patch, tree)
+        if not files:
+            return _without_files(patch, tree)
+        by_us = _on_record(patch, files, ledger)
+        if by_us is not None:
+            return by_us
+        return _plan(patch, tree, context, files)
+    except (Unanswered, Unparsable) as reason:
+        return Plan(patch.id, State.UNREADABLE, str(reason))
+
+
+@dataclass
+class _Work:
+    """What all edits of a patch found so far."""
+
+    sites: list[Site]
+    fixed: list[Site]
+    strange: list[tuple[str, Site]]
+    edits: dict[str, FileEdit]
+    missing: list[str]
+
+
+def _plan(
+    patch: Patch, tree: SourceTree, context: Mapping[str, str], files: Mapping[str, SourceFile]
+) -> Plan:
+    work = _Work([], [], [], {}, [])
+    counts = []
+    for edit in patch.edits:
+        before = (len(work.sites), len(work.fixed))
+        _look(edit, files, work)
+        counts.append((edit, len(work.sites) - before[0], len(work.fixed) - before[1]))
+
+    sites, fixed = tuple(work.sites), tuple(work.fixed)
+    if work.strange:
+        reason = "; ".join(dict.fromkeys(why for why, _ in work.strange))
+        return Plan(patch.id, State.AMBIGUOUS, reason, tuple(site for _, site in work.strange) + sites)
+    if work.missing:
+        return Plan(patch.id, State.AMBIGUOUS, "; ".join(work.missing), sites)
+    if not sites and not fixed:
+        return Plan(patch.id, State.NOT_AFFECTED, "neither the defect nor the fix is in " + _named(files))
+    if not sites and all(done for _, _, done in counts):
+        return Plan(patch.id, State.FIXED_UPSTREAM, "the fix is in the source, and not by us", fixed)
+    for edit, wanted, done in counts:
+        if wanted != edit.sites or done:
+            reason = f"{_times(wanted)} `{edit.find}`, {_times(done)} the fix; the patch knows {edit.sites}"
+            return Plan(patch.id, State.AMBIGUOUS, reason, sites + fixed)
+    return _required(patch, tree, context, sites, tuple(work.edits.values()))
+
+
+def _required(
+    patch: Patch,
+    tree: SourceTree,
+    context: Mapping[str, str],
+    sites: tuple[Site, ...],
+    edits: tuple[FileEdit, ...],
+) -> Plan:
+    from triage.patching import requirements
+
+    checks: list[Check] = []
+    failed: list[str] = []
+    for requirement in patch.requires:
+        found = requirements.check(requirement, tree, context)
+        checks += found
+        wrong = [check.summary for check in found if check.holds is False]
+        if wrong:
+            more = f" (and {len(wrong) - 2} more)" if len(wrong) > 2 else ""
+            failed.append(f"{requirement.says}: {', '.join(wrong[:2])}{more}")
+    if failed:
+        return Plan(patch.id, State.BLOCKED, "; ".join(failed), sites, tuple(checks))
+    open_ = [check.summary for check in checks if check.holds is None]
+    reason = "the defect is there, and the fix is not"
+    if open_:
+        reason += f"; open: {', '.join(open_)}"
+    return Plan(patch.id, State.APPLICABLE, reason, sites, tuple(checks), edits)
+
+
+def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> None:
+    from triage.patching.edits import look
+
+    for module in edit.modules:
+        file = files.get(module)
+        if file is None:
+            continue
+        earlier = work.edits.get(file.path)
+        data = earlier.after if earlier else file.data
+        try:
+            found = look(edit, file.path, data)
+            if found.new is not None:
+                parse_ast(found.new)
+        except Unparsable as reason:
+            raise Unparsable(f"{file.path}: {reason}") from None
+        work.sites += found.sites
+        work.fixed += found.fixed
+        work.strange += [(f"`{edit.find}` stands outside {edit.inside}", site) for site in found.outside]
+        work.strange += [("a shape that the patch cannot rewrite", site) for site in found.suspect]
+        if not found.understood:
+            work.missing.append(f"{file.path} has no {edit.inside}")
+        if found.new is not None:
+            work.edits[file.path] = FileEdit(module, file.path, file.data, found.new)
+
+
+def _read(patch: Patch, tree: SourceTree) -> dict[str, SourceFile]:
+    modules = dict.fromkeys(module for edit in patch.edits for module in edit.modules)
+    return {module: file for module in modules if (file := tree.read(module)) is not None}
+
+
+def _without_files(patch: Patch, tree: SourceTree) -> Plan:
+    if tree.read(patch.package) is None:
+        reason = f"there is no package {patch.package} in this tree"
+        return Plan(patch.id, State.NOT_INSTALLED, reason)
+    modules = ", ".join(module for edit in patch.edits for module in edit.modules)
+    return Plan(patch.id, State.NOT_AFFECTED, f"this version has no {modules}")
+
+
+def _on_record(patch: Patch, files: Mapping[str, SourceFile], ledger: Ledger) -> Plan | None:
+    """What the ledger decides: it does, unless every trace of the change is gone."""
+    standings = [
+        (file, ledger.standing(patch.id, file.path, hashlib.sha256(file.data).hexdigest()))
+        for file in files.values()
+    ]
+    made = [(file, standing) for file, standing in standings if standing.kind in ("applied", "drifted")]
+    if not made:
+        return None
+    sites = _fix_sites(patch, files)
+    when = _when(made[0][1])
+    drifted = [file.path for file, standing in made if standing.kind == "drifted"]
+    if drifted:
+        there = "the fix's shape is still there" if sites else "the fix's shape is gone"
+        reason = f"applied {when}; {', '.join(drifted)} changed since, {there}"
+        return Plan(patch.id, State.DRIFTED, reason, sites)
+    return Plan(patch.id, State.APPLIED, f"applied {when}", sites)
+
+
+def _fix_sites(patch: Patch, files: Mapping[str, SourceFile]) -> tuple[Site, ...]:
+    from triage.patching.edits import look
+
+    return tuple(
+        site
+        for edit in patch.edits
+        for module in edit.modules
+        if module in files
+        for site in look(edit, files[module].path, files[module].data).fixed
+    )
+
+
+def _when(standing: Standing) -> str:
+    change = standing.change
+    return f"{change.at} by {change.by}" if change else ""
+
+
+def _named(files: Mapping[str, SourceFile]) -> str:
+    return ", ".join(file.path for file in files.values())
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

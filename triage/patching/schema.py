@@ -1,0 +1,112 @@
+"""The shape of a patch file. Unknown keys are errors; every error names file and key.
+
+A patch is one semantic change, made of edits. An edit finds code by a pattern in Python syntax in
+which `$NAME` stands for any expression and `$...` for any further arguments, and replaces only the
+parts in which `find` and `replace` differ.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from triage.patching.syntax import check_pattern, metavariables
+
+Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
+Dotted = Annotated[str, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", max_length=256)]
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+Pattern = Annotated[Line, AfterValidator(check_pattern)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Condition(Model):
+    """What a metavariable may stand for: `a.b.pool` and `pool` both have the last name `pool`."""
+
+    last_name: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]
+
+
+class Edit(Model):
+    """One shape of code and what it becomes, in any of `modules`.
+
+    `inside` is the qualified name of the class or function that it must stand in; the same shape
+    elsewhere in the module makes the patch ambiguous. `fixed` are shapes of the fix, beside
+    `replace` itself. `suspect` are shapes with the same defect that this edit cannot rewrite: one of
+    them makes the patch ambiguous too. `sites` is how often the shape occurs over all modules.
+    """
+
+    modules: Annotated[tuple[Dotted, ...], Field(min_length=1)]
+    inside: Dotted | None = None
+    find: Pattern
+    replace: Pattern
+    where: dict[str, Condition] = {}
+    fixed: tuple[Pattern, ...] = ()
+    suspect: tuple[Pattern, ...] = ()
+    sites: Annotated[int, Field(ge=1, le=100)] = 1
+
+    @model_validator(mode="after")
+    def _metavariables_are_bound(self) -> Edit:
+        found = metavariables(self.find)
+        for name, words in (("replace", metavariables(self.replace)), ("where", set(self.where))):
+            if unknown := sorted(words - found):
+                raise ValueError(f"{name}: ${unknown[0]} does not occur in find")
+        if self.replace == self.find:
+            raise ValueError("replace: it is the same as find")
+        if "$..." in self.replace and "$..." not in self.find:
+            raise ValueError("replace: $... does not occur in find")
+        return self
+
+
+class Requirement(Model):
+    """Something that must hold elsewhere in the tree: the class that serves has an attribute.
+
+    `subclass_of` is the base of all classes that can serve, looked for in `modules`; `named_by` the
+    key of the context that names the one that does. Where the context is silent, every subclass must
+    have the attribute. With `indexed_in`, the class that serves must also subtract the attribute to
+    index its buffers in that method.
+    """
+
+    says: Line
+    subclass_of: Dotted
+    modules: Annotated[tuple[Dotted, ...], Field(min_length=1)]
+    named_by: Annotated[str, Field(pattern=r"^[a-z][a-z_]*$")]
+    attribute: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]
+    indexed_in: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")] | None = None
+
+
+class Example(Model):
+    """A module's text before and after; without `after`, it must stay as it is."""
+
+    title: Line
+    before: str
+    after: str | None = None
+
+
+class Patch(Model):
+    """One patch file. `affected` is a hint for people; the state is decided on syntax."""
+
+    id: Id
+    title: Line
+    distribution: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    explanation: str = ""
+    edits: Annotated[tuple[Edit, ...], Field(min_length=1)]
+    requires: tuple[Requirement, ...] = ()
+    affected: Annotated[str, Field(max_length=100)] = ""
+    references: tuple[Annotated[str, Field(pattern=r"^https://")], ...] = ()
+    examples: Annotated[tuple[Example, ...], Field(min_length=1)]
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Every module that planning may read, once, in order."""
+        named = [module for edit in self.edits for module in edit.modules]
+        for requirement in self.requires:
+            named += [requirement.subclass_of.rpartition(".")[0], *requirement.modules]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def package(self) -> str:
+        """The top-level package that the patch is about."""
+        return self.edits[0].modules[0].partition(".")[0]
