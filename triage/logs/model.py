@@ -54,6 +54,16 @@ class Frame:
 class Fault:
     """An exception with its frames and chain, or an error without one.
 
+    `position` is the line that names the exception, or the error line itself; `time` is that of the
+    record that introduced it. `kind` and `type`:
+
+    exception   the class as printed, `pydantic_core._pydantic_core.ValidationError`
+    error       an error line: its kind in words, `argument-error`, `watchdog-timeout`, ...
+    signal      how a child died: `SIGKILL`, `SIGSEGV`, `exit-code`, `died`
+    service     systemd's result: `exit-code`, `signal`, `oom-kill`, `timeout`, `exec`, ...
+    kernel      `oom-kill`, `Xid`, `segfault`, ...
+    native      a native abort: what was thrown, the signal, `assertion`
+
     `frames` are outermost first. `chain` holds the exceptions that led to this one, nearest first;
     `link` says how: "cause" (raise from) or "context" (while handling). `header` is the text of the
     record that introduced it. `frame` is the culprit: the innermost frame that is not merely a
@@ -72,6 +82,7 @@ class Fault:
     frame: Frame | None = None
     chain: tuple[Fault, ...] = ()
     link: Literal["", "cause", "context"] = ""
+    members: tuple[Fault, ...] = ()  # of an exception group, nested groups flattened
     role: Role = "victim"
     because: tuple[str, ...] = ()  # the reasons for the role
     count: int = 1

@@ -1,0 +1,74 @@
+"""The shapes in which log lines come, one family a module.
+
+A family peels one layer of prefix off the front of a line: `peel(line)` takes the prefix away, fills
+in what it said, and answers whether it did. `STARTS` holds the characters that its prefix can begin
+with ("": any). Layers are peeled until no family answers, so they nest in any order. A family whose
+prefix looks like ordinary text has `applies(sample)` and is used only where the sample bears it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from triage.logs.formats import containers, journal, kernel, native, platforms, sglang, structured, vllm
+from triage.logs.line import Line
+
+MAX_LAYERS = 8
+
+Peel = Callable[[Line], bool]
+
+
+class Family(Protocol):
+    STARTS: str
+
+    def peel(self, line: Line) -> bool: ...
+
+
+class Doubtful(Family, Protocol):
+    def applies(self, sample: Sequence[str]) -> bool: ...
+
+
+# where two families could take the same text, the more specific one comes first
+FAMILIES: tuple[object, ...] = (
+    structured,
+    sglang,
+    vllm,
+    native,
+    kernel,
+    journal,
+    containers,
+    platforms,
+)
+DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Quoted)
+
+
+class Peeler:
+    """The layers to try, by the first character of what is left of a line."""
+
+    def __init__(self, extra: Sequence[object] = ()) -> None:
+        self._by_start: dict[str, tuple[Peel, ...]] = {}
+        self._families = (*extra, *FAMILIES)
+
+    def __call__(self, line: Line) -> None:
+        for _ in range(MAX_LAYERS):
+            text = line.text
+            if not text:
+                return
+            for peel in self._candidates(text[0]):
+                if peel(line):
+                    break
+            else:
+                return
+
+    def _candidates(self, first: str) -> tuple[Peel, ...]:
+        known = self._by_start.get(first)
+        if known is None:
+            known = tuple(
+                family.peel  # type: ignore[attr-defined]
+                for family in self._families
+                if not family.STARTS or first in family.STARTS  # type: ignore[attr-defined]
+            )
+            if len(self._by_start) < 1024:
+                self._by_start[first] = known
+        return known

@@ -1,0 +1,129 @@
+"""journald as `journalctl` prints it: the short forms, and JSON lines.
+
+    Nov 29 16:22:15 gpu01 python[75]: text
+    2026-11-29T16:22:15.123456+0000 gpu01 systemd[1]: text
+    Sun 2026-11-29 16:22:15 UTC gpu01 python[75]: text
+    1795969335.522175 gpu01 python[75]: text
+    {"__CURSOR":"s=..","__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","MESSAGE":"text"}
+
+In JSON a MESSAGE is a string, a list of byte values (control characters, invalid UTF-8), null (longer
+than 4,096 bytes and no `--all`), or a list of these when the field repeats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from triage.logs.formats import times
+from triage.logs.line import Line
+
+STARTS = "JFMASOND0123456789TW"
+
+_WHO = r"(?P<host>[\w.-]{1,255}) (?P<who>[^\s:\[\]]{1,128})(?:\[(?P<pid>\d{1,10})\])?: ?"
+_SHORT = re.compile(
+    r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{1,9}))? " + _WHO
+)
+_ISO = re.compile(
+    r"(?:[A-Z][a-z]{2} )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
+    r" ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]{3,5})? " + _WHO
+)
+_UNIX = re.compile(r"(?P<sec>\d{9,11})\.(?P<frac>\d{6}) " + _WHO)
+
+PRIORITIES = ("CRITICAL", "CRITICAL", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
+_TITLE_RANKS = re.compile(r"(?:_|\b)((?:DP|PP|PCP|TP|DCP|EP|ATTN_CP|MOE_DP)\d{1,6})(?=_|\b|$)")
+_TITLE = re.compile(r"(?:sglang|VLLM|vllm)::\w{1,80}")
+
+
+def peel(line: Line) -> bool:
+    text = line.text
+    if line.enveloped:
+        return False
+    if text[0].isdigit():
+        match = _ISO.match(text) or _UNIX.match(text)
+    else:
+        match = _SHORT.match(text) or _ISO.match(text)
+    if match is None:
+        return False
+    part = match.groupdict()
+    if "mon" in part:
+        month = times.MONTHS.get(part["mon"])
+        if month is None:
+            return False
+        line.at(times.yearless(month, int(part["day"]), part["clock"], part["frac"]), dated=False)
+    elif "sec" in part:
+        line.at(times.microseconds(part["sec"] + part["frac"]))
+    else:
+        zone = part["zone"]
+        if not (part["pid"] or part["who"] == "kernel" or (zone and ":" not in zone and zone != "Z")):
+            return False
+        known = zone if zone and (zone[0] in "Z+-" or zone in ("UTC", "GMT")) else None
+        line.at(times.iso(part["date"], part["clock"], part["frac"], known))
+    line.text = text[match.end() :]
+    _written_by(line, part["who"], part["pid"])
+    line.host = part["host"]
+    line.enveloped = True
+    return True
+
+
+def _written_by(line: Line, who: str, pid: str | None) -> None:
+    line.identifier = who
+    if pid:
+        line.pid = int(pid)
+    if who == "kernel":
+        line.kernel = True
+
+
+def from_json(line: Line, fields: Mapping[str, Any]) -> bool:
+    """Read one JSON line of a journal; `line` is left alone when the fields are not journald's."""
+    if not ("MESSAGE" in fields or "__CURSOR" in fields):
+        return False
+    fill(line, fields)
+    line.text = message(fields.get("MESSAGE"))
+    return True
+
+
+def fill(line: Line, fields: Mapping[str, Any]) -> None:
+    """Take what the fields of one journal entry say of a line, except its message."""
+    line.enveloped = True
+    line.cursor = _one(fields.get("__CURSOR")) or None
+    line.at(times.microseconds(_one(fields.get("__REALTIME_TIMESTAMP"))))
+    line.boot = _one(fields.get("_BOOT_ID"))
+    line.host = _one(fields.get("_HOSTNAME"))
+    # systemd speaks of another unit's run in INVOCATION_ID and UNIT; a service's own lines carry _SYSTEMD_*
+    line.invocation = _one(fields.get("INVOCATION_ID")) or _one(fields.get("_SYSTEMD_INVOCATION_ID"))
+    line.unit = _one(fields.get("UNIT")) or _one(fields.get("_SYSTEMD_UNIT"))
+    pid = _one(fields.get("_PID"))
+    who = _one(fields.get("SYSLOG_IDENTIFIER")) or _one(fields.get("_COMM"))
+    _written_by(line, who, pid if pid.isdecimal() and len(pid) < 11 else None)
+    if _one(fields.get("_TRANSPORT")) == "kernel":
+        line.kernel = True
+    priority = _one(fields.get("PRIORITY"))
+    # of a service's output it only says which stream it came from
+    if (line.kernel or who.startswith("systemd")) and len(priority) == 1 and priority in "01234567":
+        line.level = PRIORITIES[int(priority)]
+    for title in (_one(fields.get("_CMDLINE")), _one(fields.get("_COMM"))):
+        if _TITLE.match(title):
+            line.process = line.process or title[:100].partition("::")[2]
+            line.ranks = line.ranks or frozenset(_TITLE_RANKS.findall(title[:200]))
+
+
+def message(value: object) -> str:
+    """The text of a MESSAGE field in any of its JSON forms."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        if value and all(isinstance(item, int) and 0 <= item < 256 for item in value):
+            return bytes(value).decode("utf-8", "backslashreplace")
+        return "\n".join(message(item) for item in value if not isinstance(item, int))
+    return ""
+
+
+def _one(value: object) -> str:
+    """A field as text; the first value of a field that repeats."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and not isinstance(value[0], int):
+        return _one(value[0]) if isinstance(value[0], str) else message(value[0])
+    return message(value)

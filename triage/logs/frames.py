@@ -1,0 +1,69 @@
+"""Which frame of a traceback is to blame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from triage.logs.model import Frame
+
+ENGINES = (
+    "sglang",
+    "vllm",
+    "vllm_ascend",
+    "sgl_kernel",
+    "lmdeploy",
+    "text_generation_server",
+    "tensorrt_llm",
+)
+
+_PACKAGES = re.compile(r"(?:site|dist)-packages[/\\]")
+_STANDARD = re.compile(r"[/\\]lib(?:64)?[/\\]python\d(?:\.\d{1,2})?[/\\]")
+_CHECKOUT = re.compile(r"(?:^|[/\\])((?:" + "|".join(ENGINES) + r")[/\\])")
+_ACCESSOR = re.compile(
+    r"_{0,2}get(?:_\w{1,100}|item__|attr__|attribute__)?$|__call__$|_wrapped_call_impl$|_call_impl$"
+)
+_WRAPPERS = frozenset(
+    ("wrapper", "inner", "_inner_fn", "decorate_context", "sync_wrapper", "old_init", "_fn")
+)
+
+
+def module_tail(file: str) -> str:
+    """A file's path from its package on: `sglang/srt/mem_cache/memory_pool.py`."""
+    for pattern in (_PACKAGES, _STANDARD):
+        tail = pattern.split(file)[-1]
+        if len(tail) < len(file):
+            return tail.replace("\\", "/")
+    places = list(_CHECKOUT.finditer(file))
+    if places:
+        return file[places[-1].start(1) :].replace("\\", "/")
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+def engine_of(frame: Frame) -> str:
+    """The engine whose package a frame's file is in, "" for other code."""
+    package, slash, _ = module_tail(frame.file).partition("/")
+    return package if slash and package in ENGINES else ""
+
+
+def _is_library(frame: Frame) -> bool:
+    file = frame.file
+    return file.startswith("<") or bool(_PACKAGES.search(file) or _STANDARD.search(file)) or "/bin/" in file
+
+
+def culprit(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame in the engine's own code that does more than hand something out.
+
+    An accessor that is asked for something absurd is not to blame, its caller is. Without engine code:
+    the innermost frame outside libraries, else the innermost one.
+    """
+    own = [frame for frame in frames if engine_of(frame)]
+    for frame in reversed(own):
+        if not _ACCESSOR.match(frame.function) and frame.function not in _WRAPPERS:
+            return frame
+    if own:
+        return own[-1]
+    for frame in reversed(frames):
+        if not _is_library(frame):
+            return frame
+    return frames[-1] if frames else None

@@ -1,0 +1,167 @@
+"""Sources of log lines -> incidents: runs told apart, faults gathered, roles given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from triage.logs import ranks, roles
+from triage.logs.fingerprint import fingerprint
+from triage.logs.frames import engine_of
+from triage.logs.model import Incident, LogSource
+from triage.logs.run import Found, Run
+from triage.logs.scan import Scan
+from triage.logs.weight import Weighed, Weight
+
+NEAR = timedelta(seconds=120)
+"""How far from a run's lines a kernel line may be and still concern it."""
+
+PROGRAMS = (
+    "python",
+    "sglang",
+    "vllm",
+    "VLLM",
+    "ray::",
+    "pt_",
+    "cuda",
+    "EngineCore",
+    "Worker",
+    "text-generation",
+)
+
+
+def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
+    """The incidents in these sources, oldest first; identical ones are folded into one and counted.
+
+    Sources are parts of one deployment's evidence: its journal, the kernel's log, another file. The
+    kernel's lines are joined to the run that they concern. A log of healthy runs gives ().
+    """
+    runs: list[Run] = []
+    kernel: list[Found] = []
+    for number, source in enumerate(sources):
+        scan = Scan(source, number)
+        scan.read()
+        runs += scan.runs
+        kernel += scan.kernel
+    runs = _of_engines(runs)
+    _join_kernel(runs, kernel)
+    incidents = [incident for run in runs if (incident := _incident(run)) is not None]
+    return _fold(incidents)
+
+
+def _of_engines(runs: list[Run]) -> list[Run]:
+    """Without the runs of other services, where some run is known to be an engine's."""
+    engines = [run for run in runs if _is_engine(run)]
+    if not engines:
+        return runs
+    units = {run.unit for run in engines}
+    return [run for run in runs if run.unit in units or _is_engine(run)]
+
+
+def _is_engine(run: Run) -> bool:
+    return bool(run.facts or run.ranks or run.phase) or any(
+        engine_of(frame) for found in run.found.values() for frame in found.fault.frames[-50:]
+    )
+
+
+def _join_kernel(runs: list[Run], kernel: list[Found]) -> None:
+    """Give each kernel fault to the run that it concerns; without any run they make one of their own."""
+    if not runs and kernel:
+        run = Run(source=kernel[0].fault.position.source)
+        times = [found.fault.time for found in kernel if found.fault.time is not None]
+        run.started, run.ended = (times[0], times[-1]) if times else (None, None)
+        for found in kernel:
+            run.add(found, found.key)
+        runs.append(run)
+        return
+    for found in kernel:
+        for run in runs:
+            concern = _concern(run, found, len(runs) == 1)
+            if concern is not None:
+                run.add(replace(found, weighed=concern), found.key)
+                break
+
+
+def _concern(run: Run, found: Found, only: bool) -> Weighed | None:
+    """The weight of a kernel fault for a run; None when it does not concern it."""
+    fault = found.fault
+    member = fault.pid is not None and fault.pid in run.pids
+    near = _within(run, fault.time)
+    if near is False:
+        return None
+    if fault.pid is not None and not member and fault.type in ("oom-kill", "segfault", "trap"):
+        if not any(f"({name}" in fault.message or f"task={name}" in fault.message for name in PROGRAMS):
+            return None
+    if near or (member and only):
+        return found.weighed
+    return (
+        Weighed(Weight.ERROR, "the kernel's clock is not the service's: when it happened is not known")
+        if only
+        else None
+    )
+
+
+def _within(run: Run, time: datetime | None) -> bool | None:
+    """Whether a time is in a run; None when the clocks cannot be compared."""
+    if time is None or run.started is None or run.ended is None:
+        return None
+    if (time.tzinfo is None) != (run.started.tzinfo is None):
+        return None
+    try:
+        return run.started - NEAR <= time <= run.ended + NEAR
+    except OverflowError:
+        return None
+
+
+def _incident(run: Run) -> Incident | None:
+    run.name_the_dead()
+    if not roles.is_incident(run):
+        return None
+    verdict = roles.assign(run)
+    facts = dict(run.facts)
+    if "engine" not in facts:
+        engines = (engine_of(frame) for fault in verdict.faults for frame in fault.frames[-50:])
+        engine = next(filter(None, engines), "")
+        if engine:
+            facts["engine"] = engine
+    candidates = tuple(found.fault for found in verdict.candidates)
+    initiator = verdict.initiator
+    mark = fingerprint(facts.get("engine", ""), initiator.fault if initiator else None, candidates)
+    known = ranks.known(run)
+    spoke = [who for found in run.found.values() if found.weight < Weight.TEARDOWN for who in found.who]
+    silent = [who for who in known if not any(who <= other or other <= who for other in spoke if other)]
+    return Incident(
+        id=f"{mark[:8]}-{run.started:%m%d%H%M%S}" if run.started else mark[:8],
+        fingerprint=mark,
+        started=run.started,
+        ended=run.ended,
+        initiator=initiator.fault if initiator else None,
+        faults=verdict.faults,
+        candidates=candidates,
+        ranks=frozenset(ranks.name_of(who) for who in known),
+        silent_ranks=tuple(ranks.name_of(who) for who in silent),
+        facts=MappingProxyType(facts),
+        phase=initiator.phase if initiator else run.phase,
+    )
+
+
+def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
+    folded: dict[str, Incident] = {}
+    for incident in sorted(incidents, key=_start):
+        known = folded.get(incident.fingerprint)
+        if known is None:
+            folded[incident.fingerprint] = incident
+        else:
+            folded[incident.fingerprint] = replace(known, count=known.count + 1, ended=incident.ended)
+    return tuple(folded.values())
+
+
+def _start(incident: Incident) -> float:
+    started = incident.started
+    if started is None:
+        return 0.0
+    return (
+        started.replace(tzinfo=None) - (started.utcoffset() or timedelta(0)) - datetime(1970, 1, 1)
+    ).total_seconds()

@@ -1,0 +1,155 @@
+"""Bytes -> lines with their prefixes read: any format, nested, in the order in which things happened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from triage.logs.formats import DOUBTFUL, Peeler, export
+from triage.logs.line import Line
+from triage.logs.model import LogSource
+
+SAMPLE = 400
+"""Lines that are looked at to tell doubtful formats, and the direction of time."""
+
+MAX_PARTS = 256
+"""Pieces of one line, as container runtimes cut it (16 KiB each), that are joined again."""
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
+
+
+def read_lines(source: LogSource) -> Iterator[Line]:
+    """Every line of a source, oldest first; empty lines too, for they end messages."""
+    if export.applies(source.data):
+        entries: Iterable[Line] = export.read(source.data)
+    else:
+        entries = physical(source.data)
+    head: list[Line] = []
+    stream = iter(entries)
+    for line in stream:
+        head.append(line)
+        if len(head) >= SAMPLE:
+            break
+    peel = Peeler(doubtful(head))
+    # a record of several lines is joined with CR LF; a whole file in CR LF says nothing
+    carriage = sum(line.text.endswith("\r") for line in head) < 0.9 * len(head)
+    if newest_first(head, peel):
+        held = [*head, *stream]
+        held.reverse()
+        return _finish(held, peel, carriage)
+    return _finish(chain(head, stream), peel, carriage)
+
+
+def physical(data: bytes) -> Iterator[Line]:
+    """The lines of a file, numbered from 1, undecodable bytes written as `\\xNN`."""
+    at, number, size = 0, 0, len(data)
+    if data.startswith(b"\xef\xbb\xbf"):
+        at = 3
+    while at < size:
+        end = data.find(b"\n", at)
+        if end < 0:
+            end = size
+        number += 1
+        yield Line(number, data[at:end].decode("utf-8", "backslashreplace"))
+        at = end + 1
+
+
+def doubtful(sample: Sequence[Line]) -> list[object]:
+    """The families that only the sample can vouch for, outermost layers first."""
+    found: list[object] = []
+    for _ in range(2):
+        peel = Peeler(found)
+        texts = []
+        for line in sample:
+            copy = line.within(clean(line.text[:2048]))
+            peel(copy)
+            if copy.text.strip():
+                texts.append(copy.text)
+        if len(texts) < 3:
+            break
+        more = [family for family in DOUBTFUL if family not in found and family.applies(texts)]  # type: ignore[attr-defined]
+        if not more:
+            break
+        found += more
+    return found
+
+
+def newest_first(sample: Sequence[Line], peel: Peeler) -> bool:
+    """Whether the times of a sample run backwards: consoles export so, and `journalctl -r`."""
+    down = up = 0
+    last = None
+    for line in sample:
+        copy = line.within(clean(line.text[:2048]))
+        peel(copy)
+        time = copy.time
+        if time is None:
+            continue
+        if last is not None and (time.tzinfo is None) == (last.tzinfo is None):
+            down += time < last
+            up += time > last
+        last = time
+    return down > 3 * up
+
+
+def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[Line]:
+    parts: dict[str, list[str]] = {}
+    for line in entries:
+        for piece in _split(line, carriage):
+            peel(piece)
+            if piece.part or parts:
+                whole = _join(piece, parts)
+                if whole is None:
+                    continue
+                piece = whole
+                peel(piece)
+            if "\n" in piece.text or "\r" in piece.text or "\x1b" in piece.text:
+                for inner in _split(piece, carriage):
+                    peel(inner)
+                    yield inner
+            else:
+                yield piece
+
+
+def _split(line: Line, carriage: bool) -> Iterator[Line]:
+    """The lines inside a line: escapes away, progress bars parted from what is glued to them."""
+    text = clean(line.text)
+    if "\n" not in text and "\r" not in text:
+        line.text = text
+        yield from _unglue(line)
+        return
+    for row in text.split("\n"):
+        more = carriage and row.endswith("\r")
+        for piece in [part for part in row.split("\r") if part] or [""]:
+            inner = line.within(piece)
+            inner.more = line.more or more
+            yield from _unglue(inner)
+
+
+def _unglue(line: Line) -> Iterator[Line]:
+    text = line.text
+    if "/s" in text or "s/it" in text:
+        match = _PROGRESS_END.search(text, 0, 4096)
+        if match is not None:
+            yield line.within(text[: match.end()])
+            line.text = text[match.end() :]
+    yield line
+
+
+def clean(text: str) -> str:
+    """Without terminal escapes and the NULs that a truncated log begins with."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return text.replace("\0", "") if "\0" in text else text
+
+
+def _join(line: Line, parts: dict[str, list[str]]) -> Line | None:
+    """Join what a container runtime cut; None while the end is missing."""
+    held = parts.setdefault(line.identifier, [])
+    held.append(line.text)
+    if line.part and len(held) < MAX_PARTS:
+        return None
+    line.text = "".join(held)
+    del parts[line.identifier]
+    return line

@@ -1,0 +1,161 @@
+"""Who failed first: a role for every fault of a run, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from triage.logs.frames import engine_of
+from triage.logs.model import Fault, Role
+from triage.logs.run import Found, Run
+from triage.logs.weight import Weight
+
+CAUSES = (Weight.ROOT, Weight.DEATH, Weight.TIMEOUT)
+EXPLAINS_A_DEATH = timedelta(seconds=10)
+"""How long after "it died" the traceback of the same process may still arrive."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    initiator: Found | None
+    candidates: tuple[Found, ...]
+    faults: tuple[Fault, ...]  # in order of appearance, with their roles
+
+
+def is_incident(run: Run) -> bool:
+    """Whether anything failed before the run was asked to stop."""
+    return any(
+        found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE) and not _after_stop(run, found)
+        for found in run.found.values()
+    )
+
+
+def assign(run: Run) -> Verdict:
+    everything = _in_order([*run.found.values(), *run.errors.values()])
+    live = [found for found in everything if not _after_stop(run, found)]
+    causes = [found for found in live if found.weight in CAUSES]
+    initiator = _first_cause(causes)
+    candidates: list[Found] = []
+    if initiator is None:
+        follow = [found for found in live if found.weight is Weight.CONSEQUENCE]
+        service = [found for found in live if found.weight is Weight.SERVICE]
+        errors = [found for found in live if found.weight is Weight.ERROR]
+        if service and not follow and not errors:
+            initiator = service[0]
+        else:
+            candidates = [*errors, *follow, *service][:20]
+    faults = tuple(_with_role(run, found, initiator, everything) for found in everything)
+    place = {id(found): fault for found, fault in zip(everything, faults, strict=True)}
+    chosen = replace_fault(initiator, place) if initiator else None
+    return Verdict(chosen, tuple(replace_fault(found, place) for found in candidates), faults)
+
+
+def replace_fault(found: Found, place: dict[int, Fault]) -> Found:
+    return replace(found, fault=place[id(found)])
+
+
+def _after_stop(run: Run, found: Found) -> bool:
+    return run.stopped is not None and found.order >= run.stopped
+
+
+def _in_order(found: list[Found]) -> list[Found]:
+    """By time where all share a clock, else as they stand in the log."""
+    times = [each.fault.time for each in found]
+    if all(time is not None for time in times) and len({time.tzinfo is None for time in times if time}) == 1:
+        return sorted(found, key=lambda each: (each.fault.time or datetime.min, each.order))
+    return sorted(found, key=lambda each: each.order)
+
+
+def _first_cause(causes: Sequence[Found]) -> Found | None:
+    if not causes:
+        return None
+    first = causes[0]
+    if first.weight is Weight.DEATH:
+        own = [each for each in causes if each.weight is Weight.ROOT and _explains(each.fault, first.fault)]
+        if own:
+            return own[0]
+    return first
+
+
+def _explains(root: Fault, death: Fault) -> bool:
+    """Whether a fault is what a process died of, though the parent told of the death first."""
+    close = root.time is None or death.time is None or _apart(root.time, death.time) <= EXPLAINS_A_DEATH
+    if not close:
+        return False
+    if root.kind in ("kernel", "native") or (root.kind == "service" and root.type == "oom-kill"):
+        return death.type not in ("exit-code", "died") and (
+            not root.ranks or not death.ranks or bool(root.ranks & death.ranks)
+        )
+    if death.type not in ("exit-code", "died"):
+        return False
+    return (
+        not death.ranks or bool(root.ranks & death.ranks) or (root.pid is not None and root.pid == death.pid)
+    )
+
+
+def _apart(one: datetime, other: datetime) -> timedelta:
+    if (one.tzinfo is None) != (other.tzinfo is None):
+        return timedelta(0)
+    return abs(one - other)
+
+
+def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequence[Found]) -> Fault:
+    fault, weight = found.fault, found.weight
+    said = (found.weighed.because,) if found.weighed.because else ()
+    if found is initiator:
+        return replace(fault, role="initiator", because=(*said, *_why_first(run, found, everything)))
+    role: Role = "victim"
+    because = said
+    if weight is Weight.BENIGN:
+        role = "benign"
+    elif weight is Weight.TEARDOWN:
+        role = "teardown"
+    elif _after_stop(run, found):
+        role, because = "teardown", ("it came after the service was asked to stop", *said)
+    elif weight is Weight.SERVICE:
+        role = "teardown"
+    elif initiator is not None and weight in CAUSES:
+        because = (*said, _later(found, initiator))
+    elif not because:
+        because = ("an error line that came with the failure",)
+    return replace(fault, role=role, because=because)
+
+
+def _later(found: Found, initiator: Found) -> str:
+    if found.order < initiator.order:
+        return "it reports what the initiator explains"
+    one, other = found.fault.time, initiator.fault.time
+    if (
+        one is not None
+        and other is not None
+        and (one.tzinfo is None) == (other.tzinfo is None)
+        and one > other
+    ):
+        return f"it came {(one - other).total_seconds():.0f} s after the initiator"
+    return "it came after the initiator"
+
+
+def _why_first(run: Run, found: Found, everything: Sequence[Found]) -> tuple[str, ...]:
+    fault = found.fault
+    reasons = []
+    others = [each for each in everything if each is not found and not each.weight >= Weight.TEARDOWN]
+    if found.weight is Weight.SERVICE:
+        reasons.append("the log holds nothing else that failed")
+        if fault.type == "signal":
+            reasons.append("who sent the signal is not said")
+        return tuple(reasons)
+    causes = [each for each in others if each.weight in CAUSES]
+    if not others:
+        reasons.append("it is the only fault of this run")
+    elif not causes:
+        reasons.append("every other fault of this run is a known consequence")
+    else:
+        reasons.append("it came first of the faults that can be a cause")
+    if fault.frame is not None and engine_of(fault.frame):
+        reasons.append(f"it was raised in the code of {engine_of(fault.frame)}, not in communication")
+    if len(fault.ranks) > 1 and fault.count > 1:
+        reasons.append(f"{len(fault.ranks)} ranks report the same")
+    if any("refers to a cause" in each.weighed.because for each in others):
+        reasons.append("later messages refer to a root cause above")
+    return tuple(reasons)

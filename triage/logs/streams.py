@@ -1,0 +1,204 @@
+"""Which process wrote a line, and the tracebacks of each process put together.
+
+Where the log names the writer (a journal's pid, the engine's own prefix, a rank), its lines are a
+stream of their own, however they interleave. Lines that nobody signed belong to the traceback that
+can best use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from triage.logs.dumps import Dump
+from triage.logs.dumps import may_begin as may_begin_dump
+from triage.logs.line import Line
+from triage.logs.traceback import Kind, Traceback, classify, may_begin
+
+MAX_OPEN = 64
+"""Tracebacks that are read at the same time; the one that waited longest is closed for another."""
+
+PATIENCE = 20
+"""Lines of other text in the middle of a traceback, by the same writer, before it counts as cut."""
+
+IDLE = 2000
+"""Lines after which a traceback that got none of them is closed."""
+
+MAX_WRITERS = 65_536
+
+Reading = Union[Traceback, Dump]
+_Key = tuple[object, ...]
+
+
+class _Open:
+    __slots__ = ("fed", "misses", "reading", "signed")
+
+    def __init__(self, reading: Reading, signed: bool, now: int) -> None:
+        self.reading = reading
+        self.signed = signed  # every line of it carries its writer's name
+        self.fed = now
+        self.misses = 0
+
+
+class Streams:
+    """Takes the lines of one source in order; gives each its ranks, and the tracebacks as they end."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Key, _Open] = {}
+        self._unsigned = 0  # open tracebacks that unsigned lines may belong to
+        self._now = 0
+        self._ranks: dict[_Key, frozenset[str]] = {}
+        self._before: dict[_Key | None, Line] = {}
+        self._latest: Line | None = None
+
+    def feed(self, line: Line) -> Iterator[Reading]:
+        """The tracebacks that a line brings to their end. The line itself gets its ranks and time."""
+        key = self._sign(line)
+        self._now += 1
+        if self._open:
+            oldest, held = next(iter(self._open.items()))
+            if self._now - held.fed > IDLE:
+                yield self._finish(oldest)
+            yield from self._continue(line, key)
+        elif may_begin(line.text) or may_begin_dump(line.text):
+            yield from self._begin(line, key)
+        if len(self._before) > MAX_WRITERS:
+            self._before.clear()
+        self._before[key] = line
+        if line.time is not None:
+            self._latest = line
+        elif self._latest is not None:
+            line.at(self._latest.time, dated=self._latest.dated)
+
+    def close(self) -> Iterator[Reading]:
+        """The tracebacks that the end of the log cuts."""
+        for key in list(self._open):
+            yield self._finish(key)
+
+    def _sign(self, line: Line) -> _Key | None:
+        """The writer of a line; its ranks are remembered by pid."""
+        pid = line.pid if line.pid is not None else line.tag_pid
+        if pid is not None:
+            key: _Key = (line.boot, line.host, pid) if line.pid is not None else ("tag", line.host, pid)
+            known = self._ranks.get(key)
+            if line.ranks and not _only_numbered(line.ranks):
+                if known != line.ranks and len(self._ranks) < MAX_WRITERS:
+                    self._ranks[key] = line.ranks
+            elif known:
+                line.ranks = known
+            return key
+        if line.repeating or line.head:
+            return ("ranks", line.identifier, line.ranks, line.process)
+        return None
+
+    def _continue(self, line: Line, key: _Key | None) -> Iterator[Reading]:
+        if key is None:
+            yield from self._unsigned_line(line)
+            return
+        held = self._open.get(key)
+        if not (line.repeating or line.pid is not None):
+            # the engine signs only the first line of a record: whatever this writer said before is complete
+            if held is not None:
+                yield self._finish(key)
+            held = None
+        if self._unsigned:
+            self._settle(key)
+        if held is None:
+            yield from self._begin(line, key)
+            return
+        reading = held.reading
+        if line.head and not line.repeating:
+            yield self._finish(key)
+            yield from self._begin(line, key)
+            return
+        kind, match = reading.reading(line)
+        if reading.feed(line, kind, match):
+            held.misses, held.fed = 0, self._now
+            line.taken = True
+            return
+        held.misses += 1
+        begins = may_begin(line.text) or may_begin_dump(line.text)
+        if begins or held.misses > PATIENCE:
+            yield self._finish(key)
+            yield from self._begin(line, key)
+
+    def _unsigned_line(self, line: Line) -> Iterator[Reading]:
+        best: _Open | None = None
+        best_score = 0
+        best_reading: tuple[Kind, object] = (Kind.OTHER, None)
+        plain = classify(line.text)
+        for held in self._open.values():
+            if held.signed:
+                continue
+            reading = held.reading
+            kind, match = (
+                plain if not (reading.depth or getattr(reading, "base", 0)) else reading.reading(line)
+            )
+            score = reading.fits(line, kind) * 4
+            if not score:
+                continue
+            if kind is Kind.FRAME and match is not None and reading.calls((match[3] or "").strip()):
+                score += 2
+            # of equals, the one that was fed last: lines of one writer tend to stay together
+            score = score * 2 + (held.misses == 0)
+            if score >= best_score:
+                best, best_score, best_reading = held, score, (kind, match)
+        begins = may_begin_dump(line.text) or plain[0] in (Kind.HEADER, Kind.GROUP)
+        if best is not None and not (begins and best_score < 24):
+            reading = best.reading
+            if reading.feed(line, best_reading[0], best_reading[1]):  # type: ignore[arg-type]
+                for held in self._open.values():
+                    held.misses = 1
+                best.misses = 0
+                best.fed = self._now
+                line.taken = True
+                line.ranks = line.ranks or reading.first.ranks
+                line.at(reading.first.time, dated=reading.first.dated)
+                return
+        if begins or plain[0] is Kind.FRAME:
+            yield from self._begin(line, None)
+
+    def _begin(self, line: Line, key: _Key | None) -> Iterator[Reading]:
+        text = line.text
+        reading: Reading | None = None
+        if may_begin_dump(text):
+            reading = Dump.begin(line)
+        elif may_begin(text):
+            kind, match = classify(text)
+            if kind in (Kind.HEADER, Kind.GROUP, Kind.FRAME):
+                reading = Traceback(line, kind, match, self._header(line, key))
+        if reading is None:
+            return
+        if key is None:
+            key = ("unsigned", self._now)
+        signed = line.repeating or line.pid is not None
+        if key in self._open:
+            yield self._finish(key)
+        if len(self._open) >= MAX_OPEN:
+            yield self._finish(next(iter(self._open)))
+        self._open[key] = _Open(reading, signed, self._now)
+        self._unsigned += not signed
+        line.taken = True
+
+    def _header(self, line: Line, key: _Key | None) -> str:
+        """What the same writer said just before: `WorkerProc hit an exception.`, `Process EngineCore:`"""
+        before = self._before.get(key)
+        if before is None or line.number - before.number > 2:
+            return ""
+        if line.repeating:
+            return before.text[:500] if before.site == line.site and before.time == line.time else ""
+        return before.text[:500] if before.text.endswith(":") else ""
+
+    def _settle(self, key: _Key) -> None:
+        for other, held in self._open.items():
+            if not held.signed and other != key:
+                held.reading.settle()
+
+    def _finish(self, key: _Key) -> Reading:
+        held = self._open.pop(key)
+        self._unsigned -= not held.signed
+        return held.reading
+
+
+def _only_numbered(ranks: frozenset[str]) -> bool:
+    return all(label.startswith("rank") for label in ranks) if ranks else False

@@ -1,0 +1,120 @@
+"""How much a fault can explain, and why: what separates a cause from what follows of it."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from triage.logs.model import Fault
+
+
+class Weight(enum.IntEnum):
+    ROOT = 0  # can be a cause
+    DEATH = 1  # the fact that a process died, without its reason
+    TIMEOUT = 2  # somebody waited for somebody else
+    CONSEQUENCE = 3  # says itself that something else failed
+    WEAK = 4  # a connection that broke: a consequence, or a client that left
+    SERVICE = 5  # how the service manager saw the end
+    ERROR = 6  # an error line that no pattern knows
+    TEARDOWN = 7
+    BENIGN = 8
+
+
+@dataclass(frozen=True)
+class Weighed:
+    weight: Weight
+    because: str = ""
+
+
+_TYPES: dict[str, Weighed] = {
+    **dict.fromkeys(
+        ("EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError"),
+        Weighed(Weight.CONSEQUENCE, "it only says that the engine is already dead"),
+    ),
+    **dict.fromkeys(
+        ("ActorDiedError", "RayActorError", "ActorUnavailableError", "RayChannelError", "WorkerCrashedError"),
+        Weighed(Weight.CONSEQUENCE, "Ray reports that another process is gone"),
+    ),
+    "EOFError": Weighed(Weight.CONSEQUENCE, "the process at the other end of a pipe is gone"),
+    "ChildFailedError": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),
+    "ProcessRaisedException": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),
+    "BrokenProcessPool": Weighed(Weight.DEATH, "a process of a pool died"),
+    **dict.fromkeys(
+        ("BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
+        Weighed(Weight.WEAK, "the other end of a connection is gone"),
+    ),
+    **dict.fromkeys(
+        ("CancelledError", "ClientDisconnect", "GeneratorExit", "IncompleteReadError", "ContextTerminated"),
+        Weighed(Weight.WEAK, "work was given up because somebody else stopped"),
+    ),
+    "KeyboardInterrupt": Weighed(Weight.TEARDOWN, "somebody stopped it"),
+    "SystemExit": Weighed(Weight.TEARDOWN, "the process was ending"),
+    **dict.fromkeys(
+        (
+            "TimeoutError",
+            "DistStoreError",
+            "RayChannelTimeoutError",
+            "GetTimeoutError",
+            "Timeout",
+            "ReadTimeout",
+        ),
+        Weighed(Weight.TIMEOUT, "it waited for another process"),
+    ),
+}
+
+_PHRASES: tuple[tuple[re.Pattern[str], Weighed], ...] = (
+    (
+        re.compile(
+            r"(?i)see (?:the )?(?:root cause|stack trace|error messages?|logs?)\b"
+            r"|check the stack trace above|initialization failed due to an exception in a background"
+            r"|Engine core initialization failed|Engine process failed to start|Background loop (?:has errored|is stopped)"
+            r"|Engine loop (?:is not running|has died)|Failed core proc"
+        ),
+        Weighed(Weight.CONSEQUENCE, "it refers to a cause that was reported elsewhere"),
+    ),
+    (
+        re.compile(
+            r"(?i)connection closed by (?:remote )?peer|connection reset by (?:remote )?peer|remote process exited"
+            r"|NCCL communicator was aborted|communicator was aborted|recvValue failed|failed to recv, got 0 bytes"
+            r"|socket closed|broken pipe|remote worker crashing|was aborted on rank|NCCL communicator encountered error"
+        ),
+        Weighed(Weight.CONSEQUENCE, "it was raised in communication: a peer went away"),
+    ),
+    (
+        re.compile(r"Rank \d{1,6} scheduler died|died unexpectedly|crashed with exit code"),
+        Weighed(Weight.DEATH, "a child process died"),
+    ),
+    (
+        re.compile(
+            r"(?i)the client socket has timed out|timed out after|store (?:wait|get) timeout|wait timeout after"
+            r"|timed out waiting|RPC call to \w{1,80} timed out|collective operation timeout|barrier.{0,80}timed? ?out"
+        ),
+        Weighed(Weight.TIMEOUT, "it waited for another process"),
+    ),
+)
+
+
+def weigh(fault: Fault, level: str) -> Weighed:
+    """The weight of an exception or native dump; `level` is that of the record that carried it."""
+    name = fault.type.rpartition(".")[2].partition("(")[0]
+    if fault.header.startswith(("Exception ignored in", "Exception in thread Thread-")) and not fault.frames:
+        return Weighed(Weight.TEARDOWN, "the interpreter was ending")
+    if fault.header.startswith("Exception ignored in") or (
+        fault.frames and fault.frames[-1].function == "__del__"
+    ):
+        return Weighed(Weight.TEARDOWN, "raised while objects were being destroyed")
+    if level in ("WARNING", "INFO", "DEBUG", "NOTICE"):
+        return Weighed(Weight.BENIGN, f"the program itself logged it as {level} and went on")
+    known = _TYPES.get(name)
+    if known is not None:
+        return known
+    said = fault.message[:2000]
+    for pattern, weighed in _PHRASES:
+        if pattern.search(said):
+            return weighed
+    if name == "RuntimeError" and said == "cancelled":
+        return Weighed(Weight.CONSEQUENCE, "waiting was given up because a peer went away")
+    if name == "KeyError" and re.match(r"'(?:cmpl|chatcmpl|req)-", said):
+        return Weighed(Weight.CONSEQUENCE, "it misses the answer that a worker never gave to a request")
+    return Weighed(Weight.ROOT)
