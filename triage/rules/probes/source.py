@@ -7,7 +7,7 @@ from triage.logs.model import Frame
 from triage.patching.model import SourceFile, State
 from triage.rules.context import Context
 from triage.rules.diagnosis import Excerpt, Finding
-from triage.rules.schema import PatchState, SourceMatchesFrame
+from triage.rules.schema import ClassAttribute, PatchState, SourceMatchesFrame
 
 AROUND = 2  # lines shown before and after the one that is meant
 MENDED = (State.APPLIED, State.FIXED_UPSTREAM)
@@ -40,6 +40,29 @@ def patch_state(probe: PatchState, context: Context) -> Finding:
     holds = plan.state.value in probe.passes
     detail = probe.says if holds else f"{probe.says}: {plan.state.value}, {plan.reason}"
     return Finding("probe", "pass" if holds else "fail", detail, excerpts)
+
+
+def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
+    """The class is the one around the frame's line: no guess from the log or the version."""
+    from triage.patching.inspect import class_at, has_attribute, indexes_from
+
+    frame = context.frames[probe.frame]
+    found = context.source(frame)
+    owner = class_at(found, frame.line)
+    if owner is None:
+        raise Unanswered(f"line {frame.line} of {found.path} is in no class")
+    checks = [has_attribute(context.tree, owner, probe.attribute)]
+    if probe.subtracted:
+        checks.append(indexes_from(context.tree, owner, frame.function, probe.attribute))
+    if any(check.holds is None for check in checks):
+        raise Unanswered("; ".join(check.summary for check in checks))
+    sites = [site for check in checks for site in check.sites if site.path == found.path]
+    return Finding(
+        "probe",
+        "pass" if all(check.holds for check in checks) else "fail",
+        f"{probe.says}: {'; '.join(check.summary for check in checks)}",
+        tuple(excerpt(found, site.line, site.end_line) for site in sites),
+    )
 
 
 def excerpt(found: SourceFile, line: int, end: int = 0) -> Excerpt:
