@@ -130,9 +130,9 @@ def has_attribute(tree: SourceTree, owner: ClassSource, attribute: str) -> Check
     """
     line = lineage(tree, owner)
     for place in line.classes:
-        for node in place.node.body:
-            if _binds(node, attribute):
-                return Check(_gets(line, place, attribute, "defines"), True, (place.site(node),))
+        for statement in place.node.body:
+            if _binds(statement, attribute):
+                return Check(_gets(line, place, attribute, "defines"), True, (place.site(statement),))
     found = next(_settings(line, "__init__", -1, attribute, set()), None)
     if found is not None:
         place, node = found
@@ -151,7 +151,8 @@ def indexes_from(tree: SourceTree, owner: ClassSource, method: str, attribute: s
     anything but an index does not count. Raises Unanswered.
     """
     line = lineage(tree, owner)
-    if line.method(method) is None:
+    found = line.method(method)
+    if found is None:
         holds = None if line.unknown else False
         return Check(f"{owner.name} has no {method}", holds, (owner.site(owner.node),))
     for place, function in _called(line, method, -1, set()):
@@ -159,9 +160,8 @@ def indexes_from(tree: SourceTree, owner: ClassSource, method: str, attribute: s
             if isinstance(node, ast.Subscript) and _offset(node.slice, function, attribute):
                 summary = f"{place.name}.{function.name} subtracts {attribute} from the index"
                 return Check(summary, True, (place.site(node),))
-    index, function = line.method(method) or (0, None)
-    sites = (line.classes[index].site(function),) if function is not None else ()
-    return Check(f"{owner.name}.{method} does not subtract {attribute} from the index", False, sites)
+    site = line.classes[found[0]].site(found[1])
+    return Check(f"{owner.name}.{method} does not subtract {attribute} from the index", False, (site,))
 
 
 def _settings(

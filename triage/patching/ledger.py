@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,7 +76,7 @@ class Ledger:
             return Standing("none")
         change, file = chain[own[-1]]
         later = chain[own[-1] :]
-        unbroken = all(one[1].after == other[1].before for one, other in zip(later, later[1:], strict=False))
+        unbroken = all(one[1].after == other[1].before for one, other in itertools.pairwise(later))
         if unbroken and later[-1][1].after == digest:
             return Standing("applied", change)
         return Standing("restored" if digest == file.before else "drifted", change)

@@ -1,0 +1,242 @@
+"""Changes to the installed source of a host, all or nothing, on record, and reversible."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import getpass
+import hashlib
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from triage.errors import RefusedError, TriageError, UnreachableError
+from triage.evidence.model import EMPTY, Unanswered
+from triage.hosts.connection import Connection
+from triage.patching.ledger import Change, ChangedFile, ChangeState, Ledger
+from triage.patching.model import FileEdit, Plan, SourceFile, State
+from triage.patching.plan import plan_patch
+from triage.patching.remote import Agent
+from triage.patching.schema import Patch
+
+
+class HostTree:
+    """The modules of a tree on a host, and the record of what was changed in it.
+
+    `roots` are directories that packages are imported from, such as site-packages. `python` is the
+    interpreter of that tree. `ledger` is a directory instead of the host's usual one.
+    """
+
+    def __init__(
+        self, connection: Connection, roots: Iterable[str], python: str = "", ledger: str = ""
+    ) -> None:
+        self.agent = Agent(connection, python, ledger)
+        self.roots = tuple(roots)
+        self._files: dict[str, SourceFile | str | None] = {}  # a str is why it could not be read
+
+    @property
+    def host(self) -> str:
+        return self.agent.connection.name
+
+    def fresh(self) -> HostTree:
+        """The same tree, with nothing read yet."""
+        return HostTree(self.agent.connection, self.roots, self.agent.python, self.agent.ledger)
+
+    def read(self, module: str) -> SourceFile | None:
+        if module not in self._files:
+            self.prefetch((module,))
+        found = self._files[module]
+        if isinstance(found, str):
+            raise Unanswered(found)
+        return found
+
+    def prefetch(self, modules: Iterable[str]) -> None:
+        """Read several modules in one go."""
+        wanted = [module for module in dict.fromkeys(modules) if module not in self._files]
+        if not wanted:
+            return
+        answer = self.agent.ask(
+            "reading source", ", ".join(self.roots), op="read", roots=self.roots, modules=wanted
+        )
+        try:
+            for module, item in zip(wanted, answer["files"], strict=True):
+                self._files[module] = _file(module, item)
+        except (KeyError, TypeError, ValueError, binascii.Error):
+            raise _nonsense("reading source", self.host) from None
+
+    def ledger(self) -> Ledger:
+        """What was changed on this host before."""
+        answer = self.agent.ask("reading the ledger", "changes", op="status", roots=self.roots)
+        return Ledger(_changes(answer, self.host))
+
+    def plan(self, patch: Patch, context: Mapping[str, str] = EMPTY, ledger: Ledger | None = None) -> Plan:
+        """`plan_patch` on this tree, with its ledger."""
+        self.prefetch((patch.package, *patch.modules))
+        return plan_patch(patch, self, context, self.ledger() if ledger is None else ledger)
+
+
+def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] = EMPTY) -> Change:
+    """Make the change that was planned, and plan again from the host to see that it is there.
+
+    A change that is already there by us is given back as it is, with nothing written. Raises
+    RefusedError when the plan cannot be applied or the host has changed since it was made.
+    """
+    if plan.state is State.APPLIED:
+        for change in reversed(tree.ledger().changes):
+            if change.patch == patch.id and change.state == "applied" and not change.superseded:
+                return change
+    _refuse_unless_applicable(tree, plan)
+    answer = tree.agent.ask(
+        "applying",
+        patch.id,
+        op="apply",
+        patch=patch.id,
+        distribution=patch.distribution,
+        by=operator(),
+        files=[_sent(edit) for edit in plan.edits],
+    )
+    change = _change(answer, tree.host)
+    after = tree.fresh().plan(patch, context)
+    if after.state is not State.APPLIED:
+        raise TriageError(
+            "applying",
+            f"{patch.id} on {tree.host}",
+            f"it was written, but the tree says {after.state.value}: {after.reason}",
+            f"triage patch rollback {tree.host} {change.id}",
+        )
+    return change
+
+
+def status(tree: HostTree) -> tuple[Change, ...]:
+    """All changes on record, oldest first."""
+    return tree.ledger().changes
+
+
+def rollback(tree: HostTree, change: str) -> Change:
+    """Put back the exact bytes from before a change.
+
+    Raises RefusedError when a file has changed since, UsageError when there is no such change.
+    """
+    answer = tree.agent.ask("rolling back", change, op="rollback", change=change, by=operator())
+    return _change(answer, tree.host)
+
+
+def recover(tree: HostTree) -> tuple[Change, ...]:
+    """Finish or take back what an interrupted run left; the changes that this settled."""
+    answer = tree.agent.ask("recovering", "changes", op="recover", by=operator())
+    return _changes(answer, tree.host)
+
+
+def export(tree: HostTree, change: str) -> tuple[FileEdit, ...]:
+    """What a change made of each file, from its backup to what stands there now."""
+    doing = "exporting"
+    answer = tree.agent.ask(doing, change, op="show", change=change)
+    found = _change(answer, tree.host)
+    tree.prefetch(file.module for file in found.files)
+    edits = []
+    try:
+        for file, text in zip(found.files, answer["before"], strict=True):
+            now = tree.read(file.module)
+            if now is None or now.path != file.path or _digest(now.data) != file.after:
+                raise RefusedError(
+                    doing,
+                    f"{change} on {tree.host}",
+                    f"{file.path} is not as the change left it",
+                    f"triage patch status {tree.host}",
+                )
+            edits.append(FileEdit(file.module, file.path, base64.b64decode(text, validate=True), now.data))
+    except (KeyError, TypeError, ValueError):
+        raise _nonsense(doing, tree.host) from None
+    except Unanswered as reason:
+        raise UnreachableError(
+            doing, f"{change} on {tree.host}", str(reason), f"triage patch status {tree.host}"
+        ) from None
+    return tuple(edits)
+
+
+def operator() -> str:
+    """Who runs this program, for the record."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"
+
+
+def _refuse_unless_applicable(tree: HostTree, plan: Plan) -> None:
+    to = f"{plan.patch} on {tree.host}"
+    if plan.state is not State.APPLICABLE or not plan.edits:
+        raise RefusedError(
+            "applying",
+            to,
+            f"{plan.state.value}: {plan.reason}",
+            f"triage patch {tree.host} --id {plan.patch}",
+        )
+    open_ = [check.summary for check in plan.checks if check.holds is None]
+    if open_:
+        raise RefusedError(
+            "applying", to, f"not known to be safe here: {'; '.join(open_)}", "say what is known with --given"
+        )
+
+
+def _sent(edit: FileEdit) -> dict[str, str]:
+    return {
+        "module": edit.module,
+        "path": edit.path,
+        "before": _digest(edit.before),
+        "after": _digest(edit.after),
+        "data": base64.b64encode(edit.after).decode("ascii"),
+    }
+
+
+def _file(module: str, item: dict[str, Any]) -> SourceFile | str | None:
+    if item.get("missing"):
+        return None
+    if "error" in item:
+        return str(item["error"])
+    return SourceFile(module, str(item["path"]), base64.b64decode(item["data"], validate=True))
+
+
+def _changes(answer: dict[str, Any], host: str) -> tuple[Change, ...]:
+    try:
+        return tuple(_parsed(item) for item in answer["changes"])
+    except (KeyError, TypeError, ValueError):
+        raise _nonsense("reading the ledger", host) from None
+
+
+def _change(answer: dict[str, Any], host: str) -> Change:
+    try:
+        return _parsed({**answer["change"], "new": answer.get("new", False)})
+    except (KeyError, TypeError, ValueError):
+        raise _nonsense("reading the ledger", host) from None
+
+
+def _parsed(item: dict[str, Any]) -> Change:
+    text = {
+        name: str(item[name])
+        for name in ("id", "patch", "at", "by", "distribution", "version", "installed", "ledger")
+    }
+    files = tuple(
+        ChangedFile(
+            str(file["module"]),
+            str(file["path"]),
+            str(file["before"]),
+            str(file["after"]),
+            None if file["now"] is None else str(file["now"]),
+            int(file["links"]),
+            str(file["symlink"]),
+        )
+        for file in item["files"]
+    )
+    notes = tuple(str(note) for note in item["notes"])
+    if item["state"] not in get_args(ChangeState):
+        raise ValueError(item["state"])
+    return Change(state=item["state"], files=files, notes=notes, new=bool(item.get("new")), **text)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _nonsense(doing: str, host: str) -> UnreachableError:
+    return UnreachableError(doing, host, "its answer makes no sense", f"triage patch status {host}")
