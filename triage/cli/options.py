@@ -31,7 +31,10 @@ HostArgument = Annotated[
 UnitOption = Annotated[str, typer.Option("--unit", "-u", help="The systemd unit, where a host has several.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, or versioned JSON.")]
 SshConfigOption = Annotated[
-    Path | None, typer.Option("--ssh-config", "-F", help="Instead of ~/.ssh/config.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--ssh-config", "-F", envvar="TRIAGE_SSH_CONFIG", help="Instead of ~/.ssh/config.", show_default=False
+    ),
 ]
 HostKeyOption = Annotated[
     HostKey, typer.Option("--host-key", help="What to do with a host key that is not known yet.")

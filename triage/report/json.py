@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from triage.pipeline import Finding as IncidentFinding
 from triage.pipeline import Report
 from triage.replay import Replayed
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
+from triage.verify.model import Verification
 
 
 def dumps(value: dict[str, Any]) -> str:
@@ -158,4 +160,15 @@ def replay(results: Sequence[Replayed]) -> dict[str, Any]:
             for item in results
         ],
         "failed": sum(bool(item.differences) for item in results),
+    }
+
+
+def verification(result: Verification, report: Report | None) -> dict[str, Any]:
+    """`triage.verification/1`, with the diagnosis of the run that it started when that run died."""
+    return {
+        "schema": "triage.verification/1",
+        **asdict(replace(result, arguments=dict(result.arguments), metrics=(), loads=())),
+        "metrics": [asdict(replace(item, failures=dict(item.failures))) for item in result.metrics],
+        "loads": [asdict(load) for load in result.loads],
+        "diagnosis": None if report is None else diagnosis(report),
     }

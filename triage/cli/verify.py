@@ -1,0 +1,134 @@
+"""`triage verify`: restarted, really ready, answers, and how fast against before."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    UnitOption,
+    connected,
+)
+from triage.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from triage.hosts.connection import Connection
+    from triage.pipeline import Report
+    from triage.verify.events import Event, Listener
+    from triage.verify.model import Verification
+    from triage.verify.run import Options
+
+
+def verify(
+    host: HostArgument,
+    unit: UnitOption = "",
+    restart: Annotated[bool, typer.Option(help="Restart the service first.")] = True,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that the start may take.")] = 900.0,
+    requests: Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")] = 8,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Streams of the second load.")] = 4,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
+    prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
+    max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
+    api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Restart the service on HOST, wait for a real completion, measure, and compare with last time.
+
+    Exit code 1 when it does not become ready or requests fail; then with the new diagnosis.
+    """
+    from triage.verify.run import Options
+
+    options = Options(
+        restart=restart,
+        timeout=timeout,
+        requests=requests,
+        concurrency=concurrency,
+        repeats=repeats,
+        prompt_tokens=prompt_tokens,
+        max_tokens=max_tokens,
+        api_key=_api_key(api_key_env),
+    )
+    with connected(host, ssh_config, host_key, become) as connection:
+        result, diagnosis = verify_on(connection, unit, options)
+    _show(result, diagnosis, format)
+    raise typer.Exit(ExitCode.FOUND if result.verdict == "failed" else ExitCode.OK)
+
+
+def verify_on(connection: Connection, unit: str, options: Options) -> tuple[Verification, Report | None]:
+    """The verification, and the diagnosis of the run that it started when that run died."""
+    from triage import pipeline
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.verify import run
+
+    deployment = discover(LiveEvidence(connection), unit)[0]
+    with _listener() as listener:
+        result = run.verify(connection, deployment, options, listener)
+    if not result.start.died:
+        return result, None
+    afterwards = LiveEvidence(connection)
+    return result, pipeline.diagnose(afterwards, pipeline.load_knowledge(), unit or deployment.unit)
+
+
+@contextmanager
+def _listener() -> Iterator[Listener]:
+    """Events as lines above a spinner on a terminal; nothing elsewhere."""
+    from triage.verify.events import ignore
+
+    if not sys.stderr.isatty():
+        yield ignore
+        return
+    from triage.report.safe import safe_line
+    from triage.report.verification import progress
+
+    screen = console.stderr()
+    with screen.status("waiting for the service") as status:
+
+        def show(event: Event) -> None:
+            if line := progress(event):
+                screen.print(safe_line(line), style="dim")
+                status.update(safe_line(line))
+
+        yield show
+
+
+def _api_key(variable: str) -> str:
+    if not variable:
+        return ""
+    if variable not in os.environ:
+        raise UsageError(
+            "reading the API key from", f"${variable}", "the variable is not set", f"export {variable}=..."
+        )
+    return os.environ[variable]
+
+
+def _show(result: Verification, diagnosis: Report | None, format: Format) -> None:
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(json.verification(result, diagnosis)))
+        return
+    from triage.report import text, verification
+
+    screen = console.stdout()
+    for line in verification.lines(result):
+        screen.print(line, soft_wrap=True)
+    if diagnosis is not None:
+        screen.print()
+        text.render(diagnosis, screen)

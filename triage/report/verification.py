@@ -1,0 +1,95 @@
+"""A verification as text, while it runs and when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from triage.report.safe import safe_line
+from triage.verify import events
+from triage.verify.model import Change, Metrics, Verification
+
+_VERDICTS = {
+    "better": "bold green",
+    "same": "bold green",
+    "worse": "bold yellow",
+    "inconclusive": "bold yellow",
+    "failed": "bold red",
+}
+
+
+def progress(event: events.Event) -> str:
+    """What a person who waits would want to read of an event; "" for the rest."""
+    if isinstance(event, events.Restarting):
+        return f"restarting {event.service}"
+    if isinstance(event, events.Started):
+        return f"started, pid {event.pid}" + (f", attempt {event.attempt}" if event.attempt > 1 else "")
+    if isinstance(event, events.PhaseReached):
+        return f"{event.phase.at:6.1f} s  {event.phase.name}"
+    if isinstance(event, events.Died):
+        return f"died: {event.reason}"
+    if isinstance(event, events.Ready):
+        return f"ready after {event.seconds:.1f} s: a real completion came back"
+    if isinstance(event, events.LoadStarted):
+        return (
+            f"load {event.repeat} of {event.repeats}: {event.requests} requests, "
+            f"{event.concurrency} at a time"
+        )
+    return ""
+
+
+def lines(result: Verification) -> Iterator[Text]:
+    """The result: the start, the figures, the verdict with its reason."""
+    start = result.start
+    yield Text(safe_line(f"{result.deployment} · {result.engine} {result.version} · {result.model}"), "bold")
+    if start.ready:
+        yield Text(f"ready {start.seconds:.1f} s after the restart" if start.invocation else "ready")
+        yield Text(
+            "  " + ", ".join(safe_line(f"{phase.name} {phase.at:.1f} s") for phase in start.phases), "dim"
+        )
+    else:
+        yield Text(safe_line(f"not ready: {start.failure}"), "bold red")
+    if result.sample:
+        yield Text(f"it answered: {safe_line(result.sample, 80)}")
+    if result.metrics:
+        yield from _metrics(result.metrics)
+    for change in result.changes:
+        yield Text(f"  {safe_line(_change(change))}")
+    for note in result.notes:
+        yield Text(f"note: {safe_line(note)}", "yellow")
+    yield (
+        Text("VERDICT  ", "bold cyan")
+        + Text(result.verdict, _VERDICTS[result.verdict])
+        + Text(f": {safe_line(result.reason)}")
+    )
+
+
+def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:
+    """One line a concurrency: the median of its repeats."""
+    titles = ("streams", "TTFT ms", "ITL ms", "decode tok/s", "all tok/s", "completed", "failed")
+    yield Text("  " + "  ".join(f"{title:>12}" for title in titles), "dim")
+    for metrics in all_metrics:
+        cells = (
+            str(metrics.concurrency),
+            _figure(metrics.ttft_ms),
+            _figure(metrics.itl_ms),
+            _figure(metrics.decode_rate),
+            _figure(metrics.output_throughput),
+            str(metrics.completed),
+            str(metrics.failed),
+        )
+        yield Text("  " + "  ".join(f"{cell:>12}" for cell in cells), "" if not metrics.failed else "red")
+        for kind, count in metrics.failures.items():
+            yield Text(f"    {count} x {safe_line(kind)}", "red")
+
+
+def _change(change: Change) -> str:
+    return (
+        f"{change.figure} at {change.concurrency}: {change.before:.1f} -> {change.now:.1f} {change.unit} "
+        f"({change.relative:+.1%}, spread {change.spread:.1%}): {change.verdict}"
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
