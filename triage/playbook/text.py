@@ -64,10 +64,9 @@ def plan_lines(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) ->
     yield Text(f"{playbook.name} on {safe_line(host)}, without doing any of it:", "bold")
     for step in steps:
         mark, style = _RUNS[step.runs]
+        known = {name: value for name, value in step.arguments.items() if name not in step.open}
         indent = "    " if step.after else "  "
-        yield Text(f"{indent}{mark} {safe_line(step.name)}", style) + Text(
-            f"  {_call(step.do, step.arguments)}"
-        )
+        yield Text(f"{indent}{mark} {safe_line(step.name)}", style) + Text(f"  {_call(step.do, known)}")
         for note in _notes(step):
             yield Text(f"{indent}    {note}", "dim")
 
@@ -79,11 +78,11 @@ def _notes(step: PlannedStep) -> Iterator[str]:
         runs = "not done" if step.runs == "no" else step.runs
         yield f"{runs}: when {safe_line(' '.join(step.when.split()))}"
     if step.open and step.runs != "no":
-        yield f"decided at run time: {', '.join(step.open)}"
+        yield f"with, known at run time: {', '.join(step.open)}"
     if step.consent:
         yield "asks for consent"
     if step.retry is not None:
-        yield f"tried again {step.retry.count} times, {step.retry.seconds:g} s apart"
+        yield f"up to {step.retry.count + 1} attempts, {step.retry.seconds:g} s apart"
 
 
 def _call(do: str, arguments: Mapping[str, Any]) -> str:
