@@ -8,7 +8,7 @@ startup complete" come too early, and a /health may always say 200.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -22,6 +22,8 @@ PROMPT = "The capital of France is"
 POLL = 0.5  # seconds between two looks at the service's state
 PROBE = 2.0  # seconds between two probes of its endpoint
 REFUSALS = 3  # failed completions after the ready line that end the wait
+LAST_WORDS = 3.0  # seconds that are given to the log of a service that has ended
+QUIET = 0.7  # seconds
 FIRST_TOKENS = 4
 
 
@@ -112,6 +114,7 @@ class _Wait:
                     continue
                 polled = now
                 if self._gone(service, run):
+                    self._read_last_words(batches)
                     return self._failed(
                         f"died {now:.0f} s after the restart: {self._state.detail}", died=True
                     )
@@ -143,6 +146,17 @@ class _Wait:
         while self._elapsed() < self._timeout:
             time.sleep(min(1.0, max(0.0, self._timeout - self._elapsed())))
             yield ()
+
+    def _read_last_words(self, batches: Iterator[tuple[str, ...]]) -> None:
+        """What a service that has ended still had to say: until its log is quiet, LAST_WORDS at most."""
+        end = self._elapsed() + LAST_WORDS
+        quiet = self._elapsed() + QUIET
+        for lines in batches:
+            for line in lines:
+                self._read(line)
+                quiet = self._elapsed() + QUIET
+            if self._elapsed() > min(quiet, end):
+                return
 
     def _read(self, line: str) -> None:
         self._on_event(LogLine(line))

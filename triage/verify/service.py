@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 from collections.abc import Generator, Iterator, Sequence
@@ -93,8 +94,8 @@ class SystemdService:
         )
 
     def restart(self) -> None:
-        if self.state().dead:  # a start limit that was hit would refuse the start
-            self._systemctl("reset", "reset-failed")
+        with contextlib.suppress(UnreachableError):  # says so of a unit that never ran: nothing to reset
+            self._systemctl("reset the start limit of", "reset-failed")
         self._systemctl("restart", "restart", "--no-block")
 
     def follow(self, run: str, timeout: float) -> Iterator[bytes]:

@@ -1,0 +1,150 @@
+"""Verification of a real systemd unit over ssh: restart, journal, phases, death, crash loop, permissions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts import options
+from triage.hosts.connection import Connection
+from triage.hosts.opening import open_connection
+from triage.verify.events import Event, LogLine, PhaseReached, Started
+from triage.verify.history import History
+from triage.verify.run import Options, verify
+from triage.verify.service import SystemdService
+
+SERVER = Path(__file__).parents[1] / "verify" / "server.py"
+UNIT = """\
+[Unit]
+Description=A stand-in engine
+StartLimitIntervalSec=300
+StartLimitBurst=2
+[Service]
+Environment=START=ready MODE=ok
+EnvironmentFile=-/etc/engine.env
+ExecStart=/usr/bin/python3 /opt/server.py {port} ${{MODE}} ${{START}}
+{restart}
+"""
+QUICK = Options(timeout=30, requests=2, repeats=2, concurrency=2, max_tokens=8, prompt_tokens=8)
+
+
+def deployment(box: Box, unit: str = "engine.service") -> Deployment:
+    line = box.run(["systemctl", "cat", unit], check=True).stdout
+    found = re.search(r"server\.py (\d+)", line)
+    assert found
+    port = int(found.group(1))
+    return Deployment(
+        unit, engine="sglang", manager="systemd", unit=unit, python="/usr/bin/python3", port=port
+    )
+
+
+@pytest.fixture
+def host(box: Box) -> Box:
+    with socket.socket() as probe:  # boxes share this machine's loopback
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    box.put("/opt/server.py", SERVER)
+    box.put("/etc/systemd/system/engine.service", UNIT.format(port=port, restart=""))
+    box.put(
+        "/etc/systemd/system/looping.service", UNIT.format(port=port, restart="Restart=always\nRestartSec=0")
+    )
+    box.run(["systemctl", "daemon-reload"], check=True)
+    return box
+
+
+@pytest.fixture
+def connection(host: Box) -> Iterator[Connection]:
+    connection = connect(host)
+    yield connection
+    connection.close()
+
+
+def connect(box: Box, user: str = "root", become: bool = False) -> Connection:
+    wanted = options.ConnectionOptions(ssh_config=box.ssh_config(), become=become)
+    return open_connection(f"{user}@{box.name}", wanted)
+
+
+def start(box: Box, how: str, mode: str = "ok") -> None:
+    box.put("/etc/engine.env", f"START={how}\nMODE={mode}\n")
+
+
+def test_a_unit_is_restarted_followed_and_measured(host: Box, connection: Connection, tmp_path: Path):
+    box, history, events = host, History(tmp_path), list[Event]()
+    first = verify(connection, deployment(box), QUICK, events.append, history=history)
+    assert (first.start.ready, first.verdict) == (True, "inconclusive"), first.reason
+    phases = [event.phase.name for event in events if isinstance(event, PhaseReached)]
+    assert phases == [
+        "Load weight begin",
+        "Load weight end",
+        "KV Cache is allocated",
+        "Memory pool end",
+        "ready",
+    ]
+    assert [metrics.completed for metrics in first.metrics] == [2, 2, 2, 2]
+    second = verify(connection, deployment(box), QUICK, history=history)
+    assert second.start.invocation not in ("", first.start.invocation)
+    assert second.sample == first.sample
+    assert second.compared_with == first.at
+    assert second.verdict in ("better", "same", "worse", "inconclusive")
+    shown = box.run(["systemctl", "show", "-P", "InvocationID", "engine.service"]).stdout.strip()
+    assert shown == second.start.invocation
+
+
+def test_a_unit_that_dies_ends_the_wait_with_its_status(host: Box, connection: Connection, tmp_path: Path):
+    start(host, "dies")
+    for _ in range(4):  # the start limit of the unit does not get in the way
+        events: list[Event] = []
+        result = verify(connection, deployment(host), QUICK, events.append, history=History(tmp_path))
+        assert (result.verdict, result.start.died) == ("failed", True)
+        assert "failed, result exit-code, status 1" in result.reason
+        assert LogLine("IndexError: list index out of range") in events
+    start(host, "ready", "second fails")
+    result = verify(connection, deployment(host), QUICK, history=History(tmp_path))
+    assert (result.verdict, result.start.ready, result.start.died) == ("failed", True, False)
+    assert result.reason == "ready, but one request failed: status 500: EngineDeadError"
+
+
+@pytest.mark.parametrize("budget", [0, 1])
+def test_a_crash_loop_is_followed_no_longer_than_its_budget(
+    host: Box, connection: Connection, tmp_path: Path, budget: int
+):
+    start(host, "dies")
+    events: list[Event] = []
+    options = dataclasses.replace(QUICK, restart_budget=budget)
+    looping = deployment(host, "looping.service")
+    result = verify(connection, looping, options, events.append, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", True)
+    assert 1 <= len([event for event in events if isinstance(event, Started)]) <= 1 + budget
+
+
+def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connection, tmp_path: Path):
+    def kill(event: Event) -> None:
+        if type(event).__name__ == "LoadStarted":
+            host.run(["systemctl", "kill", "-s", "KILL", "engine.service"], check=True)
+
+    result = verify(connection, deployment(host), QUICK, kill, history=History(tmp_path))
+    assert (result.verdict, result.start.ready, result.start.died) == ("failed", True, True)
+    assert "status 9/KILL" in result.reason
+
+
+def test_users_who_may_not_restart_are_told_so(host: Box):
+    with_password, without = connect(host, "engineer"), connect(host, "ops", become=True)
+    try:
+        service = SystemdService(with_password, "engine.service")
+        assert service.state().active == "inactive"
+        with pytest.raises(RefusedError, match=r"engine\.service on engineer"):
+            service.restart()
+        SystemdService(without, "engine.service").restart()
+        with pytest.raises(UnreachableError, match="not-found"):
+            SystemdService(with_password, "no-such.service").state()
+    finally:
+        with_password.close()
+        without.close()
