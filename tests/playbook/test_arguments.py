@@ -18,14 +18,15 @@ KINDS = {"bool": "true or false", "float": "number", "int": "whole number"}
 
 def test_those_of_verify_are_its_options():
     options = {field.name: str(field.type) for field in dataclasses.fields(Options)}
-    for name, argument in ARGUMENTS["verify"].items():
-        assert name == "unit" or KINDS[options[name]] == argument.kind
+    arguments = {name: argument.kind for name, argument in ARGUMENTS["verify"].items()}
+    assert (arguments.pop("unit"), arguments.pop("api_key_env")) == ("text", "text")
+    assert arguments == {name: KINDS[options[name]] for name in arguments}
 
 
 def test_the_documentation_has_every_argument():
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.+?) \| (.+?) \|$", DOCUMENT, re.MULTILINE)
     there = {
-        (verb, name, argument.kind + ", required" * argument.required, argument.meaning)
+        (verb, name, str(argument) + ", required" * argument.required, argument.meaning)
         for verb, arguments in ARGUMENTS.items()
         for name, argument in arguments.items()
     }

@@ -55,7 +55,7 @@ def test_what_depends_on_a_step_that_did_not_run_is_decided_at_run_time(planned)
 
 def test_an_argument_of_the_wrong_type_is_found(playbook):
     mine = playbook('- {name: a, do: verify, with: {timeout: "{{ wait }}"}}', "{wait: soon}")
-    with pytest.raises(UsageError, match=r"'a'.*mine\.yaml: with\.timeout: number expected"):
+    with pytest.raises(UsageError, match=r"'a'.*mine\.yaml: with\.timeout: number, 1 to 86400 expected"):
         plan(mine, "gpu01", resolve(mine, []))
 
 

@@ -160,7 +160,7 @@ def test_a_rendered_argument_of_the_wrong_type_fails_the_step(playbook):
     - {name: a, do: diagnose, register: b}
     - {name: c, do: verify, with: {concurrency: "{{ b.width }}"}}
     """
-    assert 'with.concurrency: whole number expected, not "4"' in host.run(playbook(steps)).reason
+    assert 'with.concurrency: whole number, 1 to 256 expected, not "4"' in host.run(playbook(steps)).reason
     assert host.verbs == ["diagnose"]
 
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from triage.playbook.schema import Verb
 
 
 @dataclass(frozen=True)
 class Argument:
-    """`kind` is how a value reads in a playbook: text, number, whole number, true or false."""
+    """`kind` is how a value reads in a playbook; `span` is what a number may be, ends included."""
 
-    kind: str
+    kind: Literal["text", "number", "whole number", "true or false"]
     meaning: str
     required: bool = False
+    span: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        """How a person reads what is expected: `whole number, 1 to 256`."""
+        return self.kind if self.span is None else f"{self.kind}, {self.span[0]} to {self.span[1]}"
+
+    def accepts(self, value: Any) -> bool:
+        if type(value) not in _KINDS[self.kind]:
+            return False
+        return self.span is None or self.span[0] <= value <= self.span[1]
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -37,15 +47,20 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "verify": {
         "unit": _UNIT,
         "restart": Argument("true or false", "restart the service first (default)"),
-        "timeout": Argument("number", "seconds that the start may take"),
-        "restart_budget": Argument("whole number", "restarts of its own that the service may need"),
-        "request_timeout": Argument("number", "seconds that one request may take"),
-        "load_timeout": Argument("number", "seconds that all loads may take together"),
-        "prompt_tokens": Argument("whole number", "tokens of a prompt, about"),
-        "max_tokens": Argument("whole number", "tokens of an answer"),
-        "requests": Argument("whole number", "requests of one load; 0 measures nothing"),
-        "concurrency": Argument("whole number", "requests at once, beside a load of one at a time"),
-        "repeats": Argument("whole number", "how often each load is measured"),
+        "timeout": Argument("number", "seconds that the start may take", span=(1, 86_400)),
+        "restart_budget": Argument(
+            "whole number", "restarts of its own that the service may need", span=(0, 100)
+        ),
+        "request_timeout": Argument("number", "seconds that one request may take", span=(1, 86_400)),
+        "load_timeout": Argument("number", "seconds that all loads may take together", span=(1, 86_400)),
+        "prompt_tokens": Argument("whole number", "tokens of a prompt, about", span=(1, 100_000)),
+        "max_tokens": Argument("whole number", "tokens of an answer", span=(2, 100_000)),
+        "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
+        "concurrency": Argument(
+            "whole number", "requests at once, beside a load of one at a time", span=(1, 256)
+        ),
+        "repeats": Argument("whole number", "how often each load is measured", span=(1, 100)),
+        "api_key_env": Argument("text", "environment variable here that holds the API key"),
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
     "capture": {"unit": _UNIT, "output": Argument("text", "the directory of the case", required=True)},
@@ -69,9 +84,8 @@ def wrong_value(verb: Verb, name: str, value: Any) -> str:
     """What is wrong with the value of a known argument, "" when nothing is."""
     if verb == "set":
         return ""
-    kind = ARGUMENTS[verb][name].kind
-    right = isinstance(value, _KINDS[kind]) and isinstance(value, bool) == (kind == "true or false")
-    return "" if right else f"{kind} expected, not {spelled(value)}"
+    argument = ARGUMENTS[verb][name]
+    return "" if argument.accepts(value) else f"{argument} expected, not {spelled(value)}"
 
 
 def spelled(value: Any) -> str:
