@@ -148,7 +148,9 @@ class Deployment:
     python: str = ""
     package_root: str = ""
     version: str = ""  # of the engine
-    versions: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)  # distributions that matter
+    versions: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: EMPTY
+    )  # distributions that matter
     arguments: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)
     layout: Layout = Layout()
     model: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 HostKeyPolicy = Literal["strict", "accept-new"]
@@ -19,7 +20,7 @@ class ConnectionOptions:
     root through `sudo -n`.
     """
 
-    ssh_config: str = ""
+    ssh_config: Path | None = None
     host_key: HostKeyPolicy = "strict"
     connect_timeout: float = 15.0
     become: bool = False

@@ -121,7 +121,7 @@ def _known_hosts(user_files: str, global_files: str) -> tuple[Path, ...]:
 def _lookup(alias: str, options: ConnectionOptions) -> paramiko.SSHConfigDict:
     import paramiko
 
-    path = Path(options.ssh_config).expanduser() if options.ssh_config else Path("~/.ssh/config").expanduser()
+    path = (options.ssh_config or Path("~/.ssh/config")).expanduser()
     if not path.exists():
         if options.ssh_config:
             raise UsageError("read", f"the ssh configuration {path}", "there is no such file")

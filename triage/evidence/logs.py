@@ -1,0 +1,85 @@
+"""Where a deployment's log lines come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from triage.errors import UnreachableError
+from triage.evidence.model import Answer, Deployment, Evidence
+from triage.evidence.queries import Journal, KernelLog, ProcessOutput, TailFile, UnitRuns
+from triage.logs.model import LogSource
+
+KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
+
+
+def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, ...]:
+    """The log of the deployment's latest run and the kernel's lines of its time, in canonical form.
+
+    Where systemd has started it anew after a failure, the run that failed comes first. Raises
+    UnreachableError when the log cannot be read.
+    """
+    if not deployment.unit:
+        return (_process_log(evidence, deployment),)
+    runs = [deployment.invocation]
+    failed = _failed_run(evidence, deployment)
+    if failed and failed != deployment.invocation:
+        runs.insert(0, failed)
+    sources = tuple(_journal(evidence, deployment.unit, run) for run in runs)
+    return (*sources, *_kernel(evidence, sources))
+
+
+def _journal(evidence: Evidence, unit: str, invocation: str) -> LogSource:
+    answer = evidence.ask(Journal(unit, invocation))
+    if answer.value is None:
+        raise _unreadable(evidence, unit, answer)
+    return LogSource(f"journal of {unit}", answer.value.encode("utf-8", "replace"), answer.partial)
+
+
+def _failed_run(evidence: Evidence, deployment: Deployment) -> str:
+    """The last run that failed, of a service that systemd keeps restarting."""
+    if not deployment.restarts or deployment.state not in ("active", "activating"):
+        return ""
+    runs = evidence.ask(UnitRuns(deployment.unit)).value or ()
+    return next((run.invocation for run in reversed(runs) if run.result not in ("", "success")), "")
+
+
+def _kernel(evidence: Evidence, sources: tuple[LogSource, ...]) -> Iterator[LogSource]:
+    moments = [moment for source in sources for moment in _span(source.data)]
+    if not moments:
+        return
+    query = KernelLog(min(moments) - KERNEL_MARGIN, max(moments) + KERNEL_MARGIN)
+    answer = evidence.ask(query)
+    if answer.value:
+        yield LogSource("kernel log", answer.value.encode("utf-8", "replace"), answer.partial)
+
+
+def _span(data: bytes) -> Iterator[int]:
+    """The moments of the first and the last entry, in seconds since the epoch."""
+    for line in (data[: data.find(b"\n")], data[data.rstrip(b"\n").rfind(b"\n") + 1 :]):
+        try:
+            yield int(json.loads(line)["__REALTIME_TIMESTAMP"]) // 1_000_000
+        except (ValueError, LookupError, TypeError):
+            continue
+
+
+def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
+    path = evidence.ask(ProcessOutput(deployment.main_pid or 0))
+    answer = evidence.ask(TailFile(path.value)) if path.value else path
+    if path.value is None or answer.value is None:
+        raise UnreachableError(
+            "read the log of",
+            f"{deployment.name} on {evidence.origin.name}",
+            answer.missing,
+            "give its log file with --log FILE",
+        )
+    return LogSource(path.value, answer.value.encode("utf-8", "surrogateescape"), answer.partial)
+
+
+def _unreadable(evidence: Evidence, unit: str, answer: Answer[str]) -> UnreachableError:
+    return UnreachableError(
+        "read the journal of",
+        f"{unit} on {evidence.origin.name}",
+        answer.missing,
+        "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become",
+    )

@@ -1,0 +1,100 @@
+"""The catalogue: every question that is asked of a host, and the only place where its command is spelled.
+
+One module a topic; each shows the real output it parses. All commands only read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triage.evidence.model import Query
+from triage.evidence.queries.files import DirectoryEntry, ListDirectory, ReadFile, TailFile
+from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
+from triage.evidence.queries.machine import (
+    Disk,
+    DiskFree,
+    Gpu,
+    GpuInventory,
+    Gpus,
+    HostName,
+    Listener,
+    ListeningPorts,
+    MemoryInfo,
+    OsRelease,
+)
+from triage.evidence.queries.process import (
+    Process,
+    ProcessArguments,
+    ProcessDirectory,
+    ProcessEnvironment,
+    Processes,
+    ProcessOutput,
+    ProcessUnit,
+    ProgramPath,
+)
+from triage.evidence.queries.python import Interpreter, PythonTree
+from triage.evidence.queries.systemd import Command, ServiceUnits, Unit, UnitCommand, UnitProperties
+
+# One of each, with placeholders where a real one has names.
+CATALOGUE: tuple[Query[Any], ...] = (
+    ServiceUnits(),
+    UnitProperties("UNIT.service"),
+    UnitCommand("UNIT.service"),
+    UnitRuns("UNIT.service"),
+    Journal("UNIT.service", "INVOCATION"),
+    KernelLog(0, 0),
+    Processes(),
+    ProcessArguments(0),
+    ProcessEnvironment(0),
+    ProcessDirectory(0),
+    ProcessUnit(0),
+    ProcessOutput(0),
+    ProgramPath("python", "PATH"),
+    PythonTree("PYTHON"),
+    ReadFile("FILE"),
+    TailFile("FILE"),
+    ListDirectory("/DIRECTORY"),
+    GpuInventory(),
+    MemoryInfo(),
+    DiskFree("/DIRECTORY"),
+    ListeningPorts(),
+    OsRelease(),
+    HostName(),
+)
+
+__all__ = [
+    "CATALOGUE",
+    "Command",
+    "DirectoryEntry",
+    "Disk",
+    "DiskFree",
+    "Gpu",
+    "GpuInventory",
+    "Gpus",
+    "HostName",
+    "Interpreter",
+    "Journal",
+    "KernelLog",
+    "ListDirectory",
+    "Listener",
+    "ListeningPorts",
+    "MemoryInfo",
+    "OsRelease",
+    "Process",
+    "ProcessArguments",
+    "ProcessDirectory",
+    "ProcessEnvironment",
+    "ProcessOutput",
+    "ProcessUnit",
+    "Processes",
+    "ProgramPath",
+    "PythonTree",
+    "ReadFile",
+    "Run",
+    "ServiceUnits",
+    "TailFile",
+    "Unit",
+    "UnitCommand",
+    "UnitProperties",
+    "UnitRuns",
+]

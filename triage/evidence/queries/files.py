@@ -1,0 +1,105 @@
+"""Files and directories."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from triage.evidence.model import Query, Unanswered
+from triage.hosts.connection import Output
+
+MAX_FILE = 16 * 1024 * 1024  # bytes
+TAIL = 64 * 1024 * 1024  # bytes
+
+
+@dataclass(frozen=True)
+class ReadFile(Query[str]):
+    """A text file. Bytes that are not UTF-8 come as lone surrogates (`surrogateescape`), so that
+    encoding it the same way gives the file's own bytes."""
+
+    name: ClassVar[str] = "read-file"
+    purpose: ClassVar[str] = "read installed source, a model's config.json, a start script"
+    privilege: ClassVar[str] = "read permission on the file"
+    limit: ClassVar[int] = MAX_FILE
+
+    path: str
+
+    def argv(self) -> tuple[str, ...]:
+        return ("cat", "--", self.path)
+
+    @property
+    def is_source(self) -> bool:
+        return self.path.endswith(".py")
+
+    def decode(self, output: Output) -> str:
+        super().decode(output)
+        return output.stdout.decode("utf-8", "surrogateescape")
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class TailFile(Query[str]):
+    """The last 64 MiB of a log file. Bytes that are not UTF-8 come as in ReadFile."""
+
+    name: ClassVar[str] = "tail-file"
+    purpose: ClassVar[str] = "read the log file of an inference service that no unit starts"
+    privilege: ClassVar[str] = "read permission on the file"
+    limit: ClassVar[int] = TAIL + 1
+
+    path: str
+
+    def argv(self) -> tuple[str, ...]:
+        return ("tail", "-c", str(TAIL), "--", self.path)
+
+    def decode(self, output: Output) -> str:
+        super().decode(output)
+        return output.stdout.decode("utf-8", "surrogateescape")
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class DirectoryEntry:
+    kind: Literal["file", "directory", "link", "other"]
+    size: int  # bytes
+    name: str
+
+
+@dataclass(frozen=True)
+class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
+    """What a directory holds, by name.
+
+    $ find PATH -mindepth 1 -maxdepth 1 -printf '%y %s %f\\0'        (GNU find)
+    f 1532 config.json\\0d 4096 .cache\\0
+    """
+
+    name: ClassVar[str] = "list-directory"
+    purpose: ClassVar[str] = "see which files a model or a package has"
+    privilege: ClassVar[str] = "read permission on the directory"
+
+    path: str
+
+    def argv(self) -> tuple[str, ...]:
+        # a path that begins with - would be an option of find
+        path = self.path if self.path.startswith("/") else f"./{self.path}"
+        return ("find", path, "-mindepth", "1", "-maxdepth", "1", "-printf", "%y %s %f\\0")
+
+    def decode(self, output: Output) -> str:
+        rows = []
+        for item in super().decode(output).split("\0")[:-1]:
+            kind, _, rest = item.partition(" ")
+            size, _, name = rest.partition(" ")
+            rows.append([kind, int(size) if size.isdecimal() else 0, name])
+        return "".join(f"{json.dumps(row)}\n" for row in sorted(rows, key=lambda row: str(row[2])))
+
+    def parse(self, text: str) -> tuple[DirectoryEntry, ...]:
+        kinds: dict[str, Literal["file", "directory", "link"]] = {"f": "file", "d": "directory", "l": "link"}
+        try:
+            rows = [json.loads(line) for line in text.splitlines()]
+            return tuple(DirectoryEntry(kinds.get(kind, "other"), size, name) for kind, size, name in rows)
+        except (ValueError, TypeError):
+            raise Unanswered(f"the listing of {self.path} is damaged") from None

@@ -1,0 +1,236 @@
+"""What journald kept. Fetched in export form, which is cheap for the host and loses nothing.
+
+    $ journalctl --no-pager --all --output=export --output-fields=MESSAGE,... _SYSTEMD_INVOCATION_ID=f9d3...
+    __CURSOR=s=97f3d003b94441c0ab00e47d3acb58ba;i=df;b=...
+    __REALTIME_TIMESTAMP=1795969341368758
+    _PID=75
+    MESSAGE=[2026-11-29 16:22:57 PP3] Scheduler hit an exception: Traceback (most recent call last):
+
+A value with control characters stands as `FIELD`, a newline, its length as 64 bits little-endian, and
+its bytes. The canonical form is one JSON object a line, with `MESSAGE` always a string.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import ClassVar
+
+from triage.evidence.model import Query, Unanswered, failure_of
+from triage.hosts.connection import Output
+
+FIELDS = (
+    "__CURSOR",
+    "__REALTIME_TIMESTAMP",
+    "_BOOT_ID",
+    "_PID",
+    "PRIORITY",
+    "SYSLOG_IDENTIFIER",
+    "_COMM",
+    "MESSAGE",
+    "_LINE_BREAK",
+    "UNIT",
+    "INVOCATION_ID",
+    "_SYSTEMD_INVOCATION_ID",
+)
+NEEDS = "membership in group systemd-journal, or root"
+JOURNAL_LIMIT = 512 * 1024 * 1024  # bytes
+JOURNAL_TIMEOUT = 120.0  # seconds
+
+# Message ids of systemd, from its catalogue.
+COREDUMP = "fc2e22bc6ee647b6b90729ab34a250b1"
+STARTED = "39f53479d3a045ac8e11786248231fbf"
+START_FAILED = "be02cf6855d2428ba40df7e9d022f03d"
+SUCCEEDED = "7ad2d189f7e94e70a38c781354912448"
+FAILED = "d9b373ed55a64feb8242e02dbe79a49c"
+
+_JOURNALCTL = ("journalctl", "--no-pager", "--all", "--output=export")
+_OUTSIDE_RUN = 10_000_000  # microseconds after the run's last line in which its core dump is told
+
+
+@dataclass(frozen=True)
+class Journal(Query[str]):
+    """All lines of one run of a unit: its own, systemd's on it, and its core dumps.
+
+    Without an invocation, whatever journald has of the unit, its newest 100,000 lines. The value is
+    the canonical text: JSON lines.
+    """
+
+    name: ClassVar[str] = "journal"
+    purpose: ClassVar[str] = "read what the service logged in its run that failed"
+    privilege: ClassVar[str] = NEEDS
+    timeout: ClassVar[float] = JOURNAL_TIMEOUT
+    limit: ClassVar[int] = JOURNAL_LIMIT
+
+    unit: str
+    invocation: str = ""
+
+    def argv(self) -> tuple[str, ...]:
+        fields = f"--output-fields={','.join((*FIELDS[2:], 'COREDUMP_UNIT'))}"
+        dumps = (f"MESSAGE_ID={COREDUMP}", f"COREDUMP_UNIT={self.unit}")
+        if not self.invocation:
+            unit = (f"_SYSTEMD_UNIT={self.unit}", "+", "_PID=1", f"UNIT={self.unit}")
+            return (*_JOURNALCTL, fields, "--lines=100000", *unit, "+", *dumps)
+        run = (f"_SYSTEMD_INVOCATION_ID={self.invocation}", "+", f"INVOCATION_ID={self.invocation}")
+        return (*_JOURNALCTL, fields, *run, "+", *dumps)
+
+    def decode(self, output: Output) -> str:
+        entries = _read(output)
+        return _json_lines(_of_the_run(entries) if self.invocation else entries)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class KernelLog(Query[str]):
+    """Kernel messages between two moments, in seconds since the epoch, of any boot. Canonical text."""
+
+    name: ClassVar[str] = "kernel-log"
+    purpose: ClassVar[str] = "see out-of-memory kills, GPU errors (Xid) and segfaults"
+    privilege: ClassVar[str] = NEEDS
+    timeout: ClassVar[float] = JOURNAL_TIMEOUT
+
+    since: int
+    until: int
+
+    def argv(self) -> tuple[str, ...]:
+        fields = f"--output-fields={','.join(FIELDS[2:])}"
+        span = (f"--since=@{self.since}", f"--until=@{self.until}")
+        return (*_JOURNALCTL, fields, *span, "_TRANSPORT=kernel")
+
+    def decode(self, output: Output) -> str:
+        return _json_lines(_read(output))
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a unit. `ended` and `result` are "" while it goes on, or where that was not kept."""
+
+    invocation: str
+    started: str = ""  # ISO 8601
+    ended: str = ""
+    result: str = ""  # `success`, or systemd's Result
+
+
+@dataclass(frozen=True)
+class UnitRuns(Query[tuple[Run, ...]]):
+    """The latest runs of a unit, oldest first, from what systemd said of them."""
+
+    name: ClassVar[str] = "unit-runs"
+    purpose: ClassVar[str] = "find the run that failed, also after systemd forgot or restarted the unit"
+    privilege: ClassVar[str] = NEEDS
+
+    unit: str
+
+    def argv(self) -> tuple[str, ...]:
+        fields = "--output-fields=MESSAGE_ID,INVOCATION_ID,UNIT_RESULT"
+        ids = (f"MESSAGE_ID={each}" for each in (STARTED, START_FAILED, SUCCEEDED, FAILED))
+        return (*_JOURNALCTL, fields, "--lines=100", "_PID=1", f"UNIT={self.unit}", *ids)
+
+    def decode(self, output: Output) -> str:
+        return _json_lines(
+            _read(output), ("__REALTIME_TIMESTAMP", "MESSAGE_ID", "INVOCATION_ID", "UNIT_RESULT")
+        )
+
+    def parse(self, text: str) -> tuple[Run, ...]:
+        runs: dict[str, Run] = {}
+        for entry in entries(text):
+            invocation = entry.get("INVOCATION_ID", "")
+            run = runs.get(invocation, Run(invocation))
+            at, what = _iso(entry.get("__REALTIME_TIMESTAMP", "")), entry.get("MESSAGE_ID", "")
+            if what == STARTED:
+                runs[invocation] = Run(invocation, at, run.ended, run.result)
+            else:
+                result = "success" if what == SUCCEEDED else entry.get("UNIT_RESULT", run.result)
+                runs[invocation] = Run(invocation, run.started, at, result)
+        runs.pop("", None)
+        return tuple(runs.values())
+
+
+def entries(text: str) -> Iterator[Mapping[str, str]]:
+    """The entries of canonical text. Lines that are none are left out."""
+    for line in text.split("\n"):
+        if line:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                yield {str(name): str(value) for name, value in entry.items()}
+
+
+def read_export(data: bytes) -> Iterator[dict[str, bytes]]:
+    """Entries of journald's export form. An entry that was cut short at the end is left out.
+
+    A field that repeats keeps all its values, parted by newlines.
+    """
+    entry: dict[str, bytes] = {}
+    at, size = 0, len(data)
+    while at < size:
+        end = data.find(b"\n", at)
+        if end < 0:
+            return
+        line = data[at:end]
+        at = end + 1
+        if not line:
+            if entry:
+                yield entry
+            entry = {}
+            continue
+        name, equals, value = line.partition(b"=")
+        if not equals:
+            if size - at < 8:
+                return
+            (length,) = struct.unpack_from("<Q", data, at)
+            if length > size - at - 8:
+                return
+            value = data[at + 8 : at + 8 + length]
+            at += 8 + length + 1
+        key = name.decode("ascii", "replace")
+        entry[key] = entry[key] + b"\n" + value if key in entry else value
+    if entry:
+        yield entry
+
+
+def _read(output: Output) -> Iterator[dict[str, bytes]]:
+    """Raises Unanswered when the command failed, or was not allowed to see the system's journal."""
+    if b"insufficient permissions" in output.stderr or b"not seeing messages" in output.stderr:
+        raise Unanswered(f"the user may not read the system's journal; it takes {NEEDS}")
+    if output.code != 0 and not output.cut:
+        raise Unanswered(failure_of(output))
+    return read_export(output.stdout)
+
+
+def _of_the_run(found: Iterable[dict[str, bytes]]) -> Iterator[dict[str, bytes]]:
+    """Entries without the core dumps of other runs: they are matched by unit alone."""
+    last = 0
+    for entry in found:
+        at = int(entry.get("__REALTIME_TIMESTAMP", b"0"))
+        if "COREDUMP_UNIT" in entry:
+            if last and at <= last + _OUTSIDE_RUN:
+                yield entry
+            continue
+        last = at
+        yield entry
+
+
+def _json_lines(found: Iterable[dict[str, bytes]], fields: tuple[str, ...] = FIELDS) -> str:
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = (
+        encode({name: entry[name].decode("utf-8", "backslashreplace") for name in fields if name in entry})
+        for entry in found
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _iso(microseconds: str) -> str:
+    if not microseconds.isdecimal():
+        return ""
+    return datetime.fromtimestamp(int(microseconds) / 1e6, timezone.utc).isoformat(timespec="seconds")

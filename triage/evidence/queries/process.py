@@ -1,0 +1,202 @@
+"""Running processes.
+
+    $ ps -ww -eo pid=,ppid=,user:32=,lstart=,args=
+        1       0 root                             Sun Nov 29 17:00:48 2026 /usr/lib/systemd/systemd
+       75       1 sglang                           Sun Nov 29 17:02:21 2026 /opt/sglang/bin/python -m ...
+
+`args` joins the arguments with blanks; /proc/PID/cmdline keeps their bounds. (procps-ng 4.0)
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import ClassVar
+
+from triage.evidence.environment import relevant
+from triage.evidence.model import Query, Unanswered
+from triage.hosts.connection import Output
+
+_LINE = re.compile(r" *(\d+) +(\d+) +(\S+) +\w{3} (\w{3} +\d+ [\d:]+ \d{4}) (.*)")
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    ppid: int
+    user: str
+    started: str  # ISO 8601, UTC
+    args: str  # its arguments, joined with blanks
+
+
+@dataclass(frozen=True)
+class Processes(Query[tuple[Process, ...]]):
+    """Every process. Value in order of pid."""
+
+    name: ClassVar[str] = "processes"
+    purpose: ClassVar[str] = (
+        "find inference services that no unit starts, and the children of those that one does"
+    )
+
+    def argv(self) -> tuple[str, ...]:
+        return ("ps", "-ww", "-eo", "pid=,ppid=,user:32=,lstart=,args=")
+
+    def decode(self, output: Output) -> str:
+        lines = []
+        for line in super().decode(output).splitlines():
+            match = _LINE.fullmatch(line)
+            if match:
+                pid, ppid, user, started, args = match.groups()
+                lines.append(json.dumps([int(pid), int(ppid), user, _iso(started), args]))
+        return "\n".join(lines) + "\n"
+
+    def parse(self, text: str) -> tuple[Process, ...]:
+        try:
+            found = [Process(*json.loads(line)) for line in text.splitlines() if line]
+        except (ValueError, TypeError):
+            raise Unanswered("the list of processes is damaged") from None
+        if not found:
+            raise Unanswered("ps named no process in the form that was asked for")
+        return tuple(sorted(found, key=lambda process: process.pid))
+
+
+@dataclass(frozen=True)
+class ProcessArguments(Query[tuple[str, ...]]):
+    """The argv of a process, as it was started or as it has renamed itself."""
+
+    name: ClassVar[str] = "process-arguments"
+    purpose: ClassVar[str] = "read the exact arguments of an inference service"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        return ("cat", f"/proc/{self.pid}/cmdline")
+
+    def decode(self, output: Output) -> str:
+        return json.dumps(super().decode(output).rstrip("\0").split("\0"))
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        words = json.loads(text)
+        if words == [""]:
+            raise Unanswered(f"process {self.pid} has no arguments: it is ending, or a kernel thread")
+        return tuple(str(word) for word in words)
+
+
+@dataclass(frozen=True)
+class ProcessEnvironment(Query[Mapping[str, str]]):
+    """The environment a process was started with: the variables that matter to inference, no secrets."""
+
+    name: ClassVar[str] = "process-environment"
+    purpose: ClassVar[str] = "read CUDA_*, NCCL_*, PYTHON*, PATH and the like of an inference service"
+    privilege: ClassVar[str] = "the same user as the process, or root"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        return ("cat", f"/proc/{self.pid}/environ")
+
+    def decode(self, output: Output) -> str:
+        pairs = (word.partition("=") for word in super().decode(output).split("\0"))
+        return json.dumps(relevant({name: value for name, equals, value in pairs if equals}))
+
+    def parse(self, text: str) -> Mapping[str, str]:
+        return {str(name): str(value) for name, value in json.loads(text).items()}
+
+
+@dataclass(frozen=True)
+class ProcessDirectory(Query[str]):
+    """The working directory of a process."""
+
+    name: ClassVar[str] = "process-directory"
+    purpose: ClassVar[str] = "know from where an inference service resolves relative paths and imports"
+    privilege: ClassVar[str] = "the same user as the process, or root"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        return ("readlink", f"/proc/{self.pid}/cwd")
+
+    def parse(self, text: str) -> str:
+        return _first_path(text)
+
+
+@dataclass(frozen=True)
+class ProcessUnit(Query[str]):
+    """The systemd unit a process belongs to, from its control group; "" for none.
+
+    0::/system.slice/sglang-kimi.service
+    """
+
+    name: ClassVar[str] = "process-unit"
+    purpose: ClassVar[str] = "tell which unit an inference service belongs to"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        return ("cat", f"/proc/{self.pid}/cgroup")
+
+    def parse(self, text: str) -> str:
+        for line in text.splitlines():
+            hierarchy, controllers, path = [*line.split(":", 2), "", ""][:3]
+            if (hierarchy == "0" or controllers == "name=systemd") and path.startswith("/system.slice/"):
+                unit = next((part for part in path.split("/") if part.endswith(".service")), "")
+                if unit:
+                    return unit
+        return ""
+
+
+@dataclass(frozen=True)
+class ProcessOutput(Query[str]):
+    """The file that a process writes its standard error to."""
+
+    name: ClassVar[str] = "process-output"
+    purpose: ClassVar[str] = "find the log file of an inference service that no unit starts"
+    privilege: ClassVar[str] = "the same user as the process, or root"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        return ("readlink", f"/proc/{self.pid}/fd/2")
+
+    def parse(self, text: str) -> str:
+        path = _first_path(text)
+        if path.startswith("/dev/") or path.endswith(" (deleted)"):
+            raise Unanswered(f"process {self.pid} writes to {path}, not to a file")
+        return path
+
+
+@dataclass(frozen=True)
+class ProgramPath(Query[str]):
+    """Where a program that was named without a directory is found."""
+
+    name: ClassVar[str] = "program-path"
+    purpose: ClassVar[str] = "find the interpreter that a bare `python` means to the service"
+
+    program: str
+    path: str  # the service's PATH
+
+    def argv(self) -> tuple[str, ...]:
+        find = 'PATH=$1; command -v -- "$2"'
+        return ("sh", "-c", find, "sh", self.path, self.program)
+
+    def parse(self, text: str) -> str:
+        return _first_path(text)
+
+
+def _first_path(text: str) -> str:
+    path = text.rstrip("\n")
+    if not posixpath.isabs(path):
+        raise Unanswered(f"{path[:200]!r} is not a path")
+    return path
+
+
+def _iso(lstart: str) -> str:
+    try:
+        moment = datetime.strptime(lstart, "%b %d %H:%M:%S %Y")
+    except ValueError:
+        return ""
+    return moment.replace(tzinfo=timezone.utc).isoformat()

@@ -1,0 +1,262 @@
+"""What the service manager knows.
+
+    $ systemctl show --no-pager --all --property=Id,ActiveState,... --type=service '*'
+    Id=sglang-kimi.service
+    ActiveState=failed
+    Result=signal
+    ExecMainCode=2
+    ExecMainStatus=9
+    ExecStart={ path=/opt/sglang/bin/python ; argv[]=/opt/sglang/bin/python -m sglang... ; ... }
+    Environment=PYTHONUNBUFFERED=1 "NCCL_DEBUG=WARN"
+
+Units are parted by an empty line. `show` joins argv with blanks and so loses its bounds; `busctl` keeps
+them. Seen with systemd 252.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import MappingProxyType
+from typing import ClassVar
+
+from triage.evidence.environment import relevant
+from triage.evidence.model import EMPTY, Query, Unanswered
+from triage.hosts.connection import Output
+
+PROPERTIES = (
+    "Id",
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "ExecMainCode",
+    "ExecMainStatus",
+    "MainPID",
+    "InvocationID",
+    "NRestarts",
+    "ExecStart",
+    "Environment",
+    "EnvironmentFiles",
+    "WorkingDirectory",
+    "User",
+    "ExecMainStartTimestamp",
+    "ExecMainExitTimestamp",
+    "InactiveExitTimestamp",
+    "FragmentPath",
+    "NeedDaemonReload",
+    "Restart",
+    "LimitMEMLOCK",
+    "LimitNOFILE",
+    "MemoryMax",
+)
+_SIGNALLED = ("2", "3")  # ExecMainCode: CLD_KILLED, CLD_DUMPED
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A service unit. Times are ISO 8601 in UTC, "" when there is none. `argv` is split at blanks."""
+
+    id: str
+    load_state: str = ""
+    active_state: str = ""
+    sub_state: str = ""
+    result: str = ""
+    exit_status: str = ""  # of the main process: "9/KILL", "1", "0"; "" while it runs or never ran
+    main_pid: int | None = None
+    invocation: str = ""
+    restarts: int = 0
+    program: str = ""  # path of ExecStart's program
+    argv: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    environment_files: tuple[str, ...] = ()
+    working_directory: str = ""
+    user: str = ""
+    started: str = ""
+    ended: str = ""
+    fragment: str = ""
+    needs_reload: bool = False
+    properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True)
+class ServiceUnits(Query[tuple[Unit, ...]]):
+    """Every service unit that systemd has in memory; failed and enabled ones always are."""
+
+    name: ClassVar[str] = "service-units"
+    purpose: ClassVar[str] = "find inference services, and how they ended"
+
+    def argv(self) -> tuple[str, ...]:
+        return (*_SHOW, "--type=service", "*")
+
+    def decode(self, output: Output) -> str:
+        return _relevant(super().decode(output))
+
+    def parse(self, text: str) -> tuple[Unit, ...]:
+        units = tuple(_unit(block) for block in _blocks(text) if "Id" in block)
+        if not units:
+            raise Unanswered("systemd names no service unit")
+        return units
+
+
+@dataclass(frozen=True)
+class UnitProperties(Query[Unit]):
+    """One unit, loaded from disk if need be. Its `load_state` is `not-found` where there is none."""
+
+    name: ClassVar[str] = "unit-properties"
+    purpose: ClassVar[str] = "read the state, result and command of one service"
+
+    unit: str
+
+    def argv(self) -> tuple[str, ...]:
+        return (*_SHOW, "--", self.unit)
+
+    def decode(self, output: Output) -> str:
+        return _relevant(super().decode(output))
+
+    def parse(self, text: str) -> Unit:
+        for block in _blocks(text):
+            if "Id" in block:
+                return _unit(block)
+        raise Unanswered(f"systemd says nothing of {self.unit}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """The program of an ExecStart, and its arguments from argv[0] on."""
+
+    program: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnitCommand(Query[Command]):
+    """ExecStart with the bounds of its arguments kept.
+
+    {"type":"a(sasbttttuii)","data":[["/usr/bin/python3",["/usr/bin/python3","-m","x y"],false,0,...]]}
+    """
+
+    name: ClassVar[str] = "unit-command"
+    purpose: ClassVar[str] = "read the exact arguments of a service's command"
+
+    unit: str
+
+    def argv(self) -> tuple[str, ...]:
+        path = "/org/freedesktop/systemd1/unit/" + _bus_label(self.unit)
+        manager = "org.freedesktop.systemd1"
+        return ("busctl", "--json=short", "get-property", manager, path, f"{manager}.Service", "ExecStart")
+
+    def parse(self, text: str) -> Command:
+        try:
+            program, argv = json.loads(text)["data"][0][:2]
+            return Command(str(program), tuple(str(word) for word in argv))
+        except (ValueError, LookupError, TypeError):
+            raise Unanswered(f"{self.unit} has no ExecStart") from None
+
+
+_SHOW = ("systemctl", "show", "--no-pager", "--all", f"--property={','.join(PROPERTIES)}")
+
+
+def _relevant(text: str) -> str:
+    """The answer without the environment variables that do not matter; other services have secrets there."""
+
+    def line(line: str) -> str:
+        if not line.startswith("Environment="):
+            return line
+        kept = relevant(_assignments(line.partition("=")[2]))
+        return "Environment=" + shlex.join(f"{name}={value}" for name, value in kept.items())
+
+    return "\n".join(line(each) for each in text.split("\n"))
+
+
+def _blocks(text: str) -> Iterator[dict[str, str]]:
+    """Properties of one unit after the other. Property names never contain blanks, so a value that
+    goes over lines does not look like one."""
+    for block in text.split("\n\n"):
+        pairs = (line.partition("=") for line in block.split("\n"))
+        properties = {name: value for name, equals, value in pairs if equals and name.isalnum()}
+        if properties:
+            yield properties
+
+
+def _unit(block: Mapping[str, str]) -> Unit:
+    program, argv = _exec_start(block.get("ExecStart", ""))
+    status = block.get("ExecMainStatus", "")
+    ended = _time(block.get("ExecMainExitTimestamp", ""))
+    pid = block.get("MainPID", "0")
+    restarts = block.get("NRestarts", "")
+    return Unit(
+        id=block["Id"],
+        load_state=block.get("LoadState", ""),
+        active_state=block.get("ActiveState", ""),
+        sub_state=block.get("SubState", ""),
+        result=block.get("Result", ""),
+        exit_status=_exit_status(block.get("ExecMainCode", ""), status) if ended else "",
+        main_pid=int(pid) if pid.isdecimal() and int(pid) > 0 else None,
+        invocation=block.get("InvocationID", ""),
+        restarts=int(restarts) if restarts.isdecimal() else 0,
+        program=program,
+        argv=argv,
+        environment=MappingProxyType(_assignments(block.get("Environment", ""))),
+        environment_files=tuple(
+            word for word in block.get("EnvironmentFiles", "").split() if word.startswith("/")
+        ),
+        working_directory=block.get("WorkingDirectory", "").lstrip("!-"),
+        user=block.get("User", ""),
+        started=_time(block.get("ExecMainStartTimestamp", "")),
+        ended=ended,
+        fragment=block.get("FragmentPath", ""),
+        needs_reload=block.get("NeedDaemonReload") == "yes",
+        properties=MappingProxyType(dict(block)),
+    )
+
+
+def _exec_start(value: str) -> tuple[str, tuple[str, ...]]:
+    """`{ path=/bin/x ; argv[]=/bin/x -y ; ignore_errors=no ; ... }`, the first command's part."""
+    body = value.partition("{ path=")[2]
+    program, _, rest = body.partition(" ; argv[]=")
+    command = rest.partition(" ; ignore_errors=")[0]
+    return program, tuple(command.split())
+
+
+def _assignments(value: str) -> dict[str, str]:
+    """`A=1 "B=two words"`, quoted as a shell does."""
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = value.split()
+    pairs = (word.partition("=") for word in words)
+    return {name: content for name, equals, content in pairs if equals}
+
+
+def _exit_status(code: str, status: str) -> str:
+    if code in _SIGNALLED and status.isdecimal():
+        try:
+            return f"{status}/{signal.Signals(int(status)).name.removeprefix('SIG')}"
+        except ValueError:
+            return status
+    return status
+
+
+def _time(value: str) -> str:
+    """`Sun 2026-11-29 17:01:25 UTC`; the connection sets TZ to UTC."""
+    words = value.split()
+    if len(words) != 4 or words[3] != "UTC":
+        return ""
+    try:
+        moment = datetime.strptime(f"{words[1]} {words[2]}", "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return ""
+    return moment.replace(tzinfo=timezone.utc).isoformat()
+
+
+def _bus_label(unit: str) -> str:
+    """A unit's name as part of a D-Bus object path: all but ASCII letters and digits as `_xx`."""
+    letters = string.ascii_letters + string.digits
+    label = "".join(chr(byte) if chr(byte) in letters else f"_{byte:02x}" for byte in unit.encode())
+    return f"_{ord(label[0]):02x}{label[1:]}" if label[:1].isdigit() else label

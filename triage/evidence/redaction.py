@@ -1,0 +1,179 @@
+"""Secrets are replaced where evidence enters; people and machines where it leaves as a case.
+
+Each distinct value has its own placeholder, `<token-1>`, the same in every text that one redactor
+sees, so that evidence still correlates. Everything here takes linear time: secrets are found by plain
+search for the word that gives them away, and looked at with bounded patterns from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+MAX_SECRET = 4096  # characters
+MAX_KEY = 20_000  # characters of a private key
+
+# Shapes that are secrets wherever they stand: what they begin with, and the whole.
+_SHAPES = tuple(
+    (beginning, re.compile(rf"(?<![A-Za-z0-9_]){pattern}"))
+    for beginning, pattern in (
+        ("hf_", r"hf_[A-Za-z0-9]{16,128}"),
+        ("api_org_", r"api_org_[A-Za-z0-9]{16,128}"),
+        ("sk-", r"(?<!-)sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,256}"),
+        ("gh", r"gh[pousr]_[A-Za-z0-9]{20,255}"),
+        ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,255}"),
+        ("glpat-", r"glpat-[A-Za-z0-9_-]{16,128}"),
+        ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Z])"),
+        ("ASIA", r"ASIA[0-9A-Z]{16}(?![0-9A-Z])"),
+        ("AIza", r"AIza[0-9A-Za-z_-]{30,64}"),
+        ("ya29.", r"ya29\.[0-9A-Za-z_-]{20,1024}"),
+        ("GOCSPX-", r"GOCSPX-[0-9A-Za-z_-]{20,64}"),
+        ("nvapi-", r"nvapi-[0-9A-Za-z_-]{20,256}"),
+        ("gsk_", r"gsk_[A-Za-z0-9]{20,128}"),
+        ("xox", r"xox[abeprs]-[A-Za-z0-9-]{10,256}"),
+        ("npm_", r"npm_[A-Za-z0-9]{30,64}"),
+        ("pypi-", r"pypi-[A-Za-z0-9_-]{30,512}"),
+        ("eyJ", r"eyJ[A-Za-z0-9_-]{8,4096}\.eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{0,1024}"),
+    )
+)
+_KEY_BEGIN, _KEY_END = "PRIVATE KEY-----", "-----END "
+_KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
+
+# Words before a secret, lower case: `api_key='...'`, `"password": "..."`, `--hf-token ...`, `HF_TOKEN=...`
+_WORDS = (
+    *("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey", "private_key", "private-key"),
+    *("secret", "password", "passwd", "passphrase", "credential", "token", "authorization", "bearer"),
+)
+_AFTER_WORD = re.compile(r"(?:[_-]?(?:key|id))?s?")
+_ASSIGNS = re.compile(r"(?:\\{0,3}[\"'])?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}")
+_FLAG = re.compile(r"--[A-Za-z0-9_-]{0,48}\Z")
+_FLAG_VALUE = re.compile(r"=|[ \t]{1,8}|\\{0,3}[\"'],[ \t]{0,4}(?=\\{0,3}[\"'])")
+_QUOTE = re.compile(r"\\{0,3}[\"']")
+_BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>]){{1,{MAX_SECRET}}}")
+_SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
+_BEARER = re.compile(rf"[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})")
+_NO_SECRET = frozenset(("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string"))
+_URL_PASSWORD = re.compile(r"[^\s/@:\"']{0,256}:([^\s/@\"']{1,1024})@")
+
+Span = tuple[int, int]
+
+
+class Redactor:
+    """Replaces secrets. Keeps the mapping from values to placeholders."""
+
+    def __init__(self) -> None:
+        self._placeholders: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def redact(self, text: str, source: bool = False) -> str:
+        """`text` without secrets. In program text (`source`) only unmistakable shapes are replaced:
+        `token = get_token()` is code there, and must stay what it is."""
+        spans = [*_shapes(text), *_private_keys(text)]
+        if not source:
+            spans += [*_assigned(text), *_url_passwords(text)]
+        return self.replace(text, spans, "token")
+
+    def replace(self, text: str, spans: Iterable[Span], kind: str) -> str:
+        """`text` with each span as a placeholder of that kind; of spans that overlap the first counts."""
+        parts, at = [], 0
+        for start, end in sorted(spans):
+            if start >= at:
+                parts += [text[at:start], self.placeholder(text[start:end], kind)]
+                at = end
+        return "".join((*parts, text[at:])) if parts else text
+
+    def placeholder(self, value: str, kind: str) -> str:
+        if value not in self._placeholders:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._placeholders[value] = f"<{kind}-{self._counts[kind]}>"
+        return self._placeholders[value]
+
+
+def _shapes(text: str) -> Iterator[Span]:
+    for beginning, pattern in _SHAPES:
+        if beginning in text:
+            yield from (match.span() for match in pattern.finditer(text))
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    """From BEGIN to END; where other text stands between (one log entry a line), the long base64 runs."""
+    at = text.find(_KEY_BEGIN)
+    while at >= 0:
+        start = at + len(_KEY_BEGIN)
+        end = text.find(_KEY_END, start, start + MAX_KEY)
+        stop = end if end >= 0 else min(len(text), start + MAX_KEY)
+        body = text[start:stop]
+        if end >= 0 and '"' not in body:
+            yield start, stop
+        else:
+            yield from ((start + match.start(), start + match.end()) for match in _KEY_BODY.finditer(body))
+        at = text.find(_KEY_BEGIN, stop)
+
+
+def _url_passwords(text: str) -> Iterator[Span]:
+    at = text.find("://")
+    while at >= 0:
+        match = _URL_PASSWORD.match(text, at + 3)
+        if match:
+            yield match.span(1)
+        at = text.find("://", match.end() if match else at + 3)
+
+
+def _assigned(text: str) -> Iterator[Span]:
+    lower = text.lower()
+    if len(lower) != len(text):  # a letter whose lower case is longer
+        lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
+    for word in _WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            span = _value_after(text, at, at + len(word), word)
+            if span:
+                yield span
+            at = lower.find(word, span[1] if span else at + len(word))
+
+
+def _value_after(text: str, start: int, end: int, word: str) -> Span | None:
+    """Where the secret is that the word at `start` to `end` announces."""
+    if word == "bearer":
+        match = _BEARER.match(text, end)
+        return match.span(1) if match and _mixed(match[1], 20) else None
+    suffix = _AFTER_WORD.match(text, end) if word in ("secret", "credential") else None
+    if suffix:
+        end = suffix.end()
+    is_flag = _FLAG.search(text, max(0, start - 64), start) is not None
+    introduced = (_FLAG_VALUE if is_flag else _ASSIGNS).match(text, end) or _ASSIGNS.match(text, end)
+    if introduced is None:
+        return None
+    at = introduced.end()
+    quote = _QUOTE.match(text, at)
+    if quote:
+        at = quote.end()
+        close = text.find(quote[0], at, at + MAX_SECRET)
+        if close < 0:
+            return None
+        span = (at, close)
+    else:
+        scheme = _SCHEME.match(text, at) if word == "authorization" else None
+        bare = _BARE.match(text, scheme.end() if scheme else at)
+        if bare is None:
+            return None
+        span = bare.span()
+    value = text[span[0] : span[1]]
+    if value.lower() in _NO_SECRET or value.startswith("<"):
+        return None
+    if word == "token" and not is_flag and not _looks_like_token(text[start:end], value, quote is not None):
+        return None
+    return span
+
+
+def _looks_like_token(name: str, value: str, quoted: bool) -> bool:
+    """`HF_TOKEN=x` is a secret; `#new-token: 7`, `eos_token: "</s>"` and `Unexpected token: end` are not."""
+    if not value.isascii() or not re.fullmatch(r"[\w.~+/=-]+", value) or value.replace(".", "").isdecimal():
+        return False
+    return name.isupper() or _mixed(value, 24 if not quoted else 16)
+
+
+def _mixed(value: str, long: int) -> bool:
+    """Letters and digits together, or simply long: not a word of prose."""
+    has_digit = any(letter.isdecimal() for letter in value)
+    return len(value) >= long or (len(value) >= 8 and has_digit and not value.isdecimal())
