@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ import pytest
 from tests.e2e.box import Bind, Box, BoxError, Overlay, interpreter, registry
 
 REPOSITORY = Path(__file__).parents[2]
+# An address that others, who take the first free one, do not get as soon as it is free again.
+ADDRESS = registry.ADDRESSES[100 + os.getpid() % 150]
 BoxFactory = Callable[..., Box]
 
 THREE_SPEAKERS = """\
@@ -38,8 +41,8 @@ ExecStart=/usr/bin/python3 /opt/speakers.py
 HOLDS_A_BOX = """\
 import sys, time
 from tests.e2e.box import Box
-with Box("held") as box:
-    print(box.address, box.pid, flush=True)
+with Box("held", address=sys.argv[1]) as box:
+    print(box.pid, flush=True)
     time.sleep(60)
 """
 
@@ -62,15 +65,14 @@ def inhabitants(pid: int) -> set[int]:
     return found
 
 
-def traces(address: str) -> list[str]:
-    """What is left of a box: its directory, mounts in any namespace, cgroups."""
-    left = [str(registry.REGISTRY / address)] if (registry.REGISTRY / address).exists() else []
-    left += map(str, Path("/sys/fs/cgroup").glob(f"*/**/triage-box-{address}"))
+def traces() -> list[str]:
+    """What there is of a box on ADDRESS: its directory, mounts in any namespace, cgroups."""
+    directory = registry.REGISTRY / ADDRESS
+    left = [str(directory)] if directory.exists() else []
+    left += map(str, Path("/sys/fs/cgroup").rglob(f"triage-box-{ADDRESS}"))
     for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
         try:
-            left += [
-                line for line in mounts.read_text().splitlines() if f"{registry.REGISTRY}/{address}/" in line
-            ]
+            left += [line for line in mounts.read_text().splitlines() if f"{directory}/" in line]
         except OSError:
             continue
     return left
@@ -83,14 +85,13 @@ def wait_for(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def hold_a_box() -> tuple[subprocess.Popen[str], str, int]:
-    """Another process that has a box up: it, and the box's address and pid."""
+def hold_a_box() -> tuple[subprocess.Popen[str], int]:
+    """Another process that has a box on ADDRESS: it, and the box's pid."""
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDS_A_BOX], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDS_A_BOX, ADDRESS], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
-    address, pid = holder.stdout.readline().split()
-    return holder, address, int(pid)
+    return holder, int(holder.stdout.readline())
 
 
 def test_it_is_a_debian_with_systemd_and_sshd(box: Box) -> None:
@@ -191,14 +192,14 @@ def test_put_writes_files_and_trees(box: Box, tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_box(rootfs: Path) -> None:
-    with Box() as box:
-        address, living = box.address, inhabitants(box.pid)
+    with Box(address=ADDRESS) as box:
+        living = inhabitants(box.pid)
         box.run("systemd-run --collect sleep 1000", check=True)
         living |= inhabitants(box.pid)
         assert len(living) > 4
-        assert len(traces(address)) > 2
+        assert len(traces()) > 2
     assert not [pid for pid in living if Path(f"/proc/{pid}").exists()]
-    assert traces(address) == []
+    assert traces() == []
 
 
 def test_it_is_shut_down_in_order(rootfs: Path, tmp_path: Path) -> None:
@@ -209,31 +210,40 @@ def test_it_is_shut_down_in_order(rootfs: Path, tmp_path: Path) -> None:
 
 
 def test_a_failing_test_leaves_nothing_either(rootfs: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Box() as box:  # noqa: PT012
-        address, living = box.address, inhabitants(box.pid)
+    with pytest.raises(ZeroDivisionError), Box(address=ADDRESS) as box:  # noqa: PT012
+        living = inhabitants(box.pid)
         1 / 0  # noqa: B018
     assert not [pid for pid in living if Path(f"/proc/{pid}").exists()]
-    assert traces(address) == []
+    assert traces() == []
+
+
+def test_a_box_that_lost_its_nspawn_leaves_nothing_either(rootfs: Path) -> None:
+    with Box(address=ADDRESS) as box:
+        living, nspawn = inhabitants(box.pid), box.entry.nspawn
+        assert nspawn is not None
+        nspawn.send(signal.SIGKILL)
+    assert wait_for(lambda: not [pid for pid in living if Path(f"/proc/{pid}").exists()])
+    assert traces() == []
 
 
 def test_an_interrupted_run_leaves_nothing(rootfs: Path) -> None:
-    holder, address, pid = hold_a_box()
+    holder, pid = hold_a_box()
     holder.send_signal(signal.SIGINT)
     assert holder.wait(30) != 0
     assert not Path(f"/proc/{pid}").exists()
-    assert traces(address) == []
+    assert traces() == []
 
 
 def test_the_next_run_clears_up_after_a_killed_one(rootfs: Path) -> None:
-    holder, address, pid = hold_a_box()
+    holder, pid = hold_a_box()
     living = inhabitants(pid)
     holder.kill()
     holder.wait()
     assert Path(f"/proc/{pid}").exists()
-    with Box() as box:
+    with Box(address=ADDRESS) as box:
         assert wait_for(lambda: not [p for p in living if Path(f"/proc/{p}").exists()])
-        assert box.address == address
-    assert traces(address) == []
+        assert box.run(["hostname"]).returncode == 0
+    assert traces() == []
 
 
 def test_addresses_are_handed_out_once(rootfs: Path) -> None:
@@ -246,11 +256,18 @@ def test_addresses_are_handed_out_once(rootfs: Path) -> None:
     finally:
         for claim in claims:
             registry.stop(claim)
-    assert [path for claim in claims for path in traces(claim.address)] == []
+    assert not set(claims) & set(registry.entries())
+
+
+def test_a_machine_whose_own_sshd_has_the_port_can_have_boxes(box_factory: BoxFactory) -> None:
+    with socket.create_server((ADDRESS, 22)):
+        box = box_factory(address=ADDRESS)
+        assert (box.address, box.port) == (ADDRESS, 2222)
+        assert box.run(["hostname"]).stdout == "box\n"
 
 
 def test_a_box_that_cannot_start_says_why_and_leaves_nothing(rootfs: Path) -> None:
-    box = Box(binds=["/no/such/path"])
+    box = Box(f"broken-{os.getpid()}", binds=["/no/such/path"])
     with pytest.raises(BoxError, match="/no/such/path"):
         box.start()
     assert all(entry.name != box.name for entry in registry.entries())

@@ -210,8 +210,8 @@ class Box:
             "/etc/hostname": f"{self.name}\n",
             "/etc/hosts": f"127.0.0.1 localhost\n::1 localhost\n{entry.address} {self.name}\n",
             "/etc/ssh/ssh_host_ed25519_key": here / "host_ed25519",
-            "/etc/ssh/ssh_host_ed25519_key.pub": here / "host_ed25519.pub",
-            "/etc/ssh/authorized_keys": here / "id_ed25519.pub",
+            "/etc/ssh/ssh_host_ed25519_key.pub": (here / "host_ed25519.pub").read_text(),
+            "/etc/ssh/authorized_keys": (here / "id_ed25519.pub").read_text(),
             "/etc/ssh/sshd_config.d/box.conf": (
                 f"ListenAddress {entry.address}:{entry.port}\n"
                 "HostKey /etc/ssh/ssh_host_ed25519_key\n"

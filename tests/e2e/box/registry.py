@@ -32,7 +32,7 @@ from .processes import Process
 REGISTRY = Path("/run/triage-box")
 ADDRESSES = tuple(f"127.0.1.{n}" for n in range(1, 255))
 PORTS = (22, 2222)  # the second where the machine's own sshd has the first on every address
-GRACE = 20.0  # seconds for an orderly shutdown; about 2 are needed
+GRACE = 10.0  # seconds for an orderly shutdown; well under 1 is needed
 FORCE = 5.0  # seconds for the kernel to clear up after SIGKILL
 
 
@@ -68,6 +68,8 @@ class Entry:
 
 def claim(name: str, address: str | None = None, *, kept: bool = False) -> Entry:
     """Claim `address`, or the first that is free. Raises BoxError when it is taken."""
+    if address is not None and address not in ADDRESSES:
+        raise BoxError(f"box {name}: {address} is none of {ADDRESSES[0]} to {ADDRESSES[-1]}")
     owner = Process.of(os.getpid())
     assert owner is not None
     with _locked():
@@ -100,6 +102,8 @@ def find(word: str) -> Entry:
 
 def stop(entry: Entry) -> None:
     """Shut a box down, in order if it can, and leave nothing of it behind."""
+    if _load(entry.directory) != entry:
+        return  # somebody else has, and the address may be another box's by now
     try:
         nspawn = entry.nspawn
         init = nspawn.child() if nspawn else None
@@ -115,24 +119,28 @@ def stop(entry: Entry) -> None:
 def _destroy(entry: Entry) -> None:
     nspawn = entry.nspawn
     if nspawn:
-        init = nspawn.child()
-        for process in filter(None, (init, nspawn)):  # init takes its whole pid namespace along
-            process.send(signal.SIGKILL)
-            if nspawn.wait(FORCE):
-                break
+        nspawn.send(signal.SIGKILL)
     for group in entry.cgroups:
         _remove_cgroup(group)
-    shutil.rmtree(entry.directory)
+    aside = _aside()
+    entry.directory.rename(aside)
+    shutil.rmtree(aside)
 
 
 def _remove_cgroup(top: Path) -> None:
+    """Kill all that is in it, and remove it."""
     deadline = time.monotonic() + FORCE
     while top.exists():
+        for members in top.rglob("cgroup.procs"):
+            for pid in map(int, members.read_text().split()):
+                if pid > 1:  # 0 is one that our own pid namespace does not see
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
         try:
             for folder, _, _ in os.walk(top, topdown=False):
                 os.rmdir(folder)
         except OSError as error:
-            # Its last processes may still be on their way out.
+            # The last of them may still be on their way out.
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
@@ -160,14 +168,20 @@ def _load(directory: Path) -> Entry | None:
 
 
 def _store(entry: Entry) -> None:
-    """Claim by rename, so that a claim without its state is never seen."""
-    aside = REGISTRY / "claim"
-    shutil.rmtree(aside, ignore_errors=True)
+    aside = _aside()
     aside.mkdir()
     owner = {"pid": entry.owner.pid, "started": entry.owner.started}
     state = {**vars(entry), "owner": owner, "cgroups": [str(group) for group in entry.cgroups]}
     (aside / "state.json").write_text(json.dumps(state))
     aside.rename(entry.directory)
+
+
+def _aside() -> Path:
+    """A free name: claims come and go by rename, so that none is ever seen without its state."""
+    aside = REGISTRY / "aside"
+    if aside.exists():
+        shutil.rmtree(aside)
+    return aside
 
 
 def _free_port(address: str) -> int | None:

@@ -43,18 +43,21 @@ def rootfs() -> Path:
 def _build(target: Path, suite: str) -> None:
     aside = target.with_suffix(".partial")
     log = target.with_suffix(".log")
-    shutil.rmtree(aside, ignore_errors=True)
+    for stale in target.parent.glob("*.partial"):
+        shutil.rmtree(stale)
     # In namespaces of its own: whatever it mounted or started ends with it.
     isolated = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     recipe = ["sh", str(RECIPE), str(aside), suite, host.mirror(suite)]
-    with log.open("wb") as output:
-        try:
+    try:
+        with log.open("wb") as output:
             code = subprocess.run(
                 isolated + recipe, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=TIMEOUT
             ).returncode
-        except subprocess.TimeoutExpired:
-            code = -1
-    if code != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-        raise BoxError(f"building {target} failed (all of it in {log}):\n{tail}")
-    aside.rename(target)
+        if code != 0:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+            raise BoxError(f"building {target} failed (all of it in {log}):\n{tail}")
+        aside.rename(target)
+    except subprocess.TimeoutExpired:
+        raise BoxError(f"building {target} took more than {TIMEOUT:.0f} s; see {log}") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
