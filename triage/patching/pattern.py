@@ -18,6 +18,7 @@ _LAYOUT = re.compile(
     r"lpar|rpar|whitespace|comma|semicolon|dot|equal|bracket|brace|leading_lines|newline|colon"
 )
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.SimpleString)
+_DELIMITED = (cst.Arg, cst.Index, cst.Assign, cst.AnnAssign, cst.Return)  # whose values need no parentheses
 _Triple = tuple[cst.CSTNode, cst.CSTNode, cst.CSTNode]  # in find, in replace, in the source
 _PLACEHOLDER = re.compile(rf"{PREFIX}([A-Z][A-Z0-9_]*)")
 
@@ -132,16 +133,20 @@ def _is_rest(node: cst.CSTNode) -> bool:
 
 
 def _differences(
-    old: cst.CSTNode, new: cst.CSTNode, target: cst.CSTNode, bound: Mapping[str, cst.CSTNode]
+    old: cst.CSTNode,
+    new: cst.CSTNode,
+    target: cst.CSTNode,
+    bound: Mapping[str, cst.CSTNode],
+    parent: cst.CSTNode | None = None,
 ) -> Iterator[Substitution]:
     if same(old, new):
         return
     pairs = _aligned(old, new, target)
     if pairs is None:
-        yield Substitution(target, _render(new, bound))
+        yield Substitution(target, _render(new, bound, isinstance(parent, _DELIMITED)))
         return
     for one, other, place in pairs:
-        yield from _differences(one, other, place, bound)
+        yield from _differences(one, other, place, bound, old)
 
 
 def _aligned(old: cst.CSTNode, new: cst.CSTNode, target: cst.CSTNode) -> list[_Triple] | None:
@@ -175,19 +180,20 @@ def _aligned_lists(
     return pairs
 
 
-def _render(node: cst.CSTNode, bound: Mapping[str, cst.CSTNode]) -> str:
+def _render(node: cst.CSTNode, bound: Mapping[str, cst.CSTNode], delimited: bool) -> str:
     """The code of a replacement, each metavariable as it stands in the source."""
-
-    def code(found: re.Match[str]) -> str:
-        value = bound[found[1]]
-        text = code_of(value)
-        bare = isinstance(value, _ATOMS) or text.startswith("(")
-        return text if bare else f"({text})"
-
     text = code_of(node)
     if REST in text:
         raise ValueError("$... must stay where it is in find")
-    return _PLACEHOLDER.sub(code, text)
+    if not delimited and isinstance(node, cst.BaseExpression):
+        text = _closed(node)
+    return _PLACEHOLDER.sub(lambda found: _closed(bound[found[1]]), text)
+
+
+def _closed(node: cst.CSTNode) -> str:
+    """The code of an expression, so that whatever stands around it cannot come apart from it."""
+    text = code_of(node)
+    return text if isinstance(node, _ATOMS) or getattr(node, "lpar", None) else f"({text})"
 
 
 def code_of(node: cst.CSTNode) -> str:

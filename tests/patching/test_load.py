@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from triage.errors import UsageError
+from triage.patching import load
+from triage.patching.load import find_patch, load_patch, load_patches
+
+EDIT: dict[str, Any] = {"modules": ["pkg.mod"], "find": "$POOL.get(0)", "replace": "$POOL.get($POOL.first)"}
+PATCH: dict[str, Any] = {
+    "id": "a-patch",
+    "title": "ask for the first",
+    "distribution": "pkg",
+    "edits": [EDIT],
+    "examples": [{"title": "plain", "before": "a.get(0)\n", "after": "a.get(a.first)\n"}],
+}
+
+
+def write(directory: Path, patch: object, name: str = "a-patch") -> Path:
+    path = directory / f"{name}.yaml"
+    path.write_text(patch if isinstance(patch, str) else yaml.safe_dump(patch))
+    return path
+
+
+def test_a_patch_file_is_read(tmp_path: Path) -> None:
+    patch = load_patch(write(tmp_path, PATCH))
+    assert (patch.id, patch.package, patch.modules) == ("a-patch", "pkg", ("pkg.mod",))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"extra": 1}, "extra:"),
+        ({"title": ""}, "title:"),
+        ({"edits": []}, "edits:"),
+        ({"edits": [{**EDIT, "find": "$POOL.get("}]}, "edits.0.find: "),
+        ({"edits": [{**EDIT, "find": "$pool.get(0)"}]}, "$POOL"),
+        ({"edits": [{**EDIT, "find": "for $X in y: pass"}]}, "one simple statement"),
+        ({"edits": [{**EDIT, "replace": "$OTHER.get(1)"}]}, "$OTHER does not occur in find"),
+        ({"edits": [{**EDIT, "replace": EDIT["find"]}]}, "same as find"),
+        ({"edits": [{**EDIT, "where": {"X": {"last_name": "pool"}}}]}, "$X does not occur"),
+        ({"edits": [{**EDIT, "sites": 0}]}, "edits.0.sites"),
+        ({"edits": [{**EDIT, "modules": ["pkg/mod.py"]}]}, "edits.0.modules.0"),
+        ({"references": ["file:///etc/passwd"]}, "references.0"),
+        ({"id": "../x"}, "id:"),
+    ],
+)
+def test_an_error_names_file_and_key(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    path = write(tmp_path, {**PATCH, **change})
+    with pytest.raises(UsageError) as caught:
+        load_patch(path)
+    assert caught.value.to == str(path)
+    assert words in caught.value.happened
+    assert caught.value.next
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "id: [\n", "\x00"])
+def test_a_file_that_is_no_patch(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        load_patch(write(tmp_path, text))
+
+
+def test_the_file_is_named_for_the_patch(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is 'a-patch'"):
+        load_patch(write(tmp_path, PATCH, "another"))
+
+
+def test_an_id_stands_once(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, PATCH)
+    with pytest.raises(UsageError, match="already that of"):
+        load_patches([tmp_path])
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such directory"):
+        load_patches([tmp_path / "none"])
+
+
+def test_an_unknown_id_names_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        find_patch("no-such-patch")
+    assert "sglang-triton-value-head-dim" in caught.value.next
+
+
+def test_patches_are_found_in_a_wheel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "_data" / "patches"
+    data.mkdir(parents=True)
+    write(data, PATCH)
+    monkeypatch.setattr(load, "SHIPPED", (data, *load.SHIPPED))
+    assert [patch.id for patch in load_patches()] == ["a-patch"]

@@ -1,0 +1,78 @@
+"""A small installed package with the story's defect, for tests that change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BACKEND = "sglang.srt.layers.attention.triton_backend"
+POOL = "sglang.srt.mem_cache.memory_pool"
+
+BACKEND_SOURCE = '''\
+"""Attention, in triton."""
+
+
+class TritonAttnBackend:
+    def __init__(self, model_runner):
+        if model_runner.is_hybrid:
+            self.v_head_dim = model_runner.token_to_kv_pool.get_v_head_dim()
+        else:
+            self.v_head_dim = model_runner.token_to_kv_pool.get_value_buffer(0).shape[
+                -1
+            ]  # the width of a value
+
+    def forward(self, layer):
+        return self.token_to_kv_pool.get_value_buffer(layer.layer_id)
+'''
+
+POOL_SOURCE = """\
+class KVCache:
+    def __init__(self, start_layer=None):
+        self.start_layer = start_layer or 0
+
+
+class MLATokenToKVPool(KVCache):
+    def __init__(self, start_layer=None):
+        super().__init__(start_layer)
+        self.kv_buffer = []
+
+    def get_value_buffer(self, layer_id):
+        return self.kv_buffer[layer_id - self.start_layer]
+
+
+class SWAKVPool(KVCache):
+    def __init__(self, layers):
+        self.layers_mapping = layers
+        self.full_kv_pool = MLATokenToKVPool()
+
+    def get_value_buffer(self, layer_id):
+        return self.layers_mapping[layer_id]
+
+    def get_v_head_dim(self):
+        return self.full_kv_pool.get_value_buffer(0).shape[-1]
+"""
+
+
+def install(root: Path, version: str = "0.5.11", **modules: str | bytes) -> Path:
+    """Write the package into a site-packages directory; gives that directory.
+
+    A module's text is given by its last name, `triton_backend="..."`.
+    """
+    texts: dict[str, str | bytes] = {
+        BACKEND: modules.get("triton_backend", BACKEND_SOURCE),
+        POOL: modules.get("memory_pool", POOL_SOURCE),
+    }
+    for module, text in texts.items():
+        path = module_path(root, module)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        for package in path.relative_to(root).parents:
+            if package.name:
+                (root / package / "__init__.py").touch()
+    for old in root.glob("*.dist-info"):
+        old.rmdir()
+    (root / f"sglang-{version}.dist-info").mkdir()
+    return root
+
+
+def module_path(root: Path, module: str) -> Path:
+    return root.joinpath(*module.split(".")).with_suffix(".py")
