@@ -53,6 +53,8 @@ BROKEN = [
     ("register: found", "register: Found Things", "steps.0.register:"),
     ("count: 2", "count: 0", "steps.1.retry.count:"),
     ("count: 2", "count: 1000", "steps.1.retry.count:"),
+    ("count: 2", "count: '2'", "steps.1.retry.count:"),
+    ("register: found", "register: found\n    consent: 1", "steps.0.consent:"),
     ("seconds: 1", "seconds: .inf", "steps.1.retry.seconds:"),
     ("seconds: 1", "seconds: -1", "steps.1.retry.seconds:"),
     ("when: found.incidents", "when: true", "steps.1.when:"),
@@ -150,6 +152,26 @@ def test_a_broken_one_names_file_and_key(tmp_path, old, new, says):
 def test_broken_steps(tmp_path, steps, says):
     with pytest.raises(UsageError) as error:
         load(tmp_path, f"name: mine\ndescription: a test\nsteps: {steps}")
+    assert says in error.value.happened
+
+
+FAILING = "{name: a, do: verify, on_failure: [{name: b, do: capture, with: {output: x}, register: kept}]}"
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("{name: c, do: verify, when: kept is defined}", "steps.1 (c).when: kept is neither in vars nor"),
+        ("{name: c, do: verify, register: kept}", "steps.1 (c).register: the name kept is taken"),
+        (
+            "{name: c, do: verify, on_failure: [{name: d, do: diagnose, register: kept}]}",
+            "steps.1.on_failure.0 (d).register: the name kept is taken",
+        ),
+    ],
+)
+def test_what_on_failure_registers_is_unknown_to_later_steps_and_taken(tmp_path, step, says):
+    with pytest.raises(UsageError) as error:
+        load(tmp_path, f"name: mine\ndescription: a test\nsteps: [{FAILING}, {step}]")
     assert says in error.value.happened
 
 

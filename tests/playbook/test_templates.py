@@ -47,6 +47,7 @@ VALUES = {
         ("not empty", True),
         ("empty and empty[0].x == 1", []),
         ("missing is defined", False),
+        ("range is defined or dict is defined", False),
         ("data.no.such.thing | default('d')", "d"),
         ("(empty | first).x | default([])", []),
         (
@@ -115,6 +116,8 @@ def test_nothing_escapes(source):
 @pytest.mark.parametrize(
     "source",
     [
+        "'x' * 2",
+        "2 * [1]",
         "'x' * 1000000000",
         "[1] * 1000000000",
         "1000000000 * 'x'",

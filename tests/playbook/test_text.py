@@ -93,7 +93,7 @@ def test_nothing_of_a_host_steers_the_terminal(playbook):
     lines = [
         *shown(host),
         result_line(result).plain,
-        question(ConsentAsked(evil, "patch", evil, {"id": evil})),
+        question(ConsentAsked(evil, "patch", evil, {evil: evil})),
     ]
     assert len(lines) > 10
     assert not [line for line in lines if re.search("[\x00-\x1f\x7f-\x9f\u202e]", line)]
