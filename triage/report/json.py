@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from triage.capturing import Captured
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
 from triage.pipeline import Finding as IncidentFinding
@@ -171,4 +172,14 @@ def verification(result: Verification, report: Report | None) -> dict[str, Any]:
         "metrics": [asdict(replace(item, failures=dict(item.failures))) for item in result.metrics],
         "loads": [asdict(load) for load in result.loads],
         "diagnosis": None if report is None else diagnosis(report),
+    }
+
+
+def capture(case: Captured) -> dict[str, Any]:
+    """`triage.capture/1`."""
+    return {
+        "schema": "triage.capture/1",
+        "directory": str(case.directory),
+        "answered": case.answered,
+        "missing": case.missing,
     }

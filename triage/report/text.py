@@ -150,6 +150,8 @@ def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
     yield Text()
     for finding in diagnosis.findings:
         yield from _finding(finding)
+    for command in dict.fromkeys(finding.command for finding in diagnosis.findings if finding.command):
+        yield Text(f"      to find out what is missing: {safe_line(command)}", "yellow")
 
 
 def _finding(finding: Finding) -> Iterator[Text]:
@@ -160,8 +162,6 @@ def _finding(finding: Finding) -> Iterator[Text]:
         yield from _excerpt(excerpt)
     if finding.table is not None:
         yield from _table(finding.table)
-    if finding.command:
-        yield Text(f"      to find out: {safe_line(finding.command)}", "yellow")
 
 
 def _excerpt(excerpt: Excerpt) -> Iterator[Text]:

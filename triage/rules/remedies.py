@@ -45,9 +45,11 @@ def _patch(spec: PatchRemedy, context: Context) -> Remedy:
         return Remedy(
             "action", "restart", "the source already has the fix; restart to run it", restart, helps=True
         )
-    helps = plan.state is State.APPLICABLE
-    proof = spec.proof if helps else f"{plan.state.value}: {plan.reason}"
-    return Remedy("patch", spec.patch, spec.summary, command if helps else "", spec.cost, proof, helps)
+    if plan.state is not State.APPLICABLE:
+        proof = f"{plan.state.value}: {plan.reason}"
+        return Remedy("patch", spec.patch, spec.summary, "", spec.cost, proof, helps=False)
+    proof = f"{spec.proof}; applicable to the source that was read: {plan.reason}"
+    return Remedy("patch", spec.patch, spec.summary, command, spec.cost, proof, helps=True)
 
 
 def _upgrade(spec: UpgradeRemedy, context: Context) -> Remedy:

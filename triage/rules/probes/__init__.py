@@ -29,7 +29,8 @@ def run(probe: Probe, context: Context, kind: FindingKind) -> Finding:
     try:
         finding = _PROBES[probe.check](probe, context)
     except Unanswered as reason:
-        finding = Finding("probe", "missing", f"{probe.says}: {reason}", command=_command(context))
+        why = reason if context.examined else "only a log was given"
+        finding = Finding("probe", "missing", f"{probe.says}: {why}", command=_command(context))
     return Finding(kind, finding.result, finding.detail, finding.excerpts, finding.table, finding.command)
 
 

@@ -1,0 +1,55 @@
+"""A diagnosis kept as a case: what was read, redacted, and what it must give from now on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from triage import pipeline, replay
+from triage.files import write_atomically
+from triage.logs.model import LogSource
+
+if TYPE_CHECKING:
+    from triage.evidence.live import LiveEvidence
+    from triage.evidence.model import Query
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A case on disk, and how many of its questions have an answer."""
+
+    directory: Path
+    answered: int
+    missing: int
+
+
+def capture(
+    evidence: LiveEvidence,
+    knowledge: pipeline.Knowledge,
+    directory: Path,
+    unit: str = "",
+    log: LogSource | None = None,
+) -> Captured:
+    """Diagnose, ask what a person would want to know besides, and write both as a case.
+
+    What it must give from now on is taken from the written, redacted case. Raises TriageError.
+    """
+    from triage.evidence.case import read_case, write_case
+    from triage.evidence.queries import GpuInventory, ListeningPorts, MemoryInfo, OsRelease
+
+    pipeline.diagnose(evidence, knowledge, unit, log)
+    besides: tuple[Query[Any], ...] = (OsRelease(), MemoryInfo(), GpuInventory(), ListeningPorts())
+    for query in besides:
+        evidence.ask(query)
+    write_case(directory, evidence, unit=unit, log=log)
+    expected = replay.expectation(replay.diagnose_case(directory, knowledge))
+    text = yaml.safe_dump(
+        expected.model_dump(mode="json", exclude_none=True, exclude_defaults=True), sort_keys=False
+    )
+    write_atomically(directory / replay.EXPECTED, text.encode())
+    recorded = read_case(directory).recorded
+    answered = sum(item.text is not None for item in recorded)
+    return Captured(directory, answered, len(recorded) - answered)
