@@ -99,7 +99,7 @@ def write_case(
             os.rename(built, directory)
     except OSError as error:
         raise UnreachableError(
-            "write the case", str(directory), error.strerror or str(error), f"ls -ld {directory.parent}"
+            "writing the case", str(directory), error.strerror or str(error), f"ls -ld {directory.parent}"
         ) from None
     return tuple(sorted(path for path in directory.rglob("*") if path.is_file()))
 
@@ -213,7 +213,7 @@ def _check_place(directory: Path) -> None:
             except UsageError:
                 pass
     raise RefusedError(
-        "write the case",
+        "writing the case",
         str(directory),
         "something that is no case is there already",
         "choose another directory",
@@ -240,7 +240,7 @@ def _read_manifest(directory: Path) -> _Manifest:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise UsageError(
-            "read the case", str(path), f"{where}: {first['msg']}", "triage capture HOST -o DIR"
+            "reading the case", str(path), f"{where}: {first['msg']}", "triage capture HOST -o DIR"
         ) from None
 
 
@@ -248,16 +248,16 @@ def _read_file(directory: Path, file: str, sha256: str, what: str) -> bytes:
     path = directory / file
     data = _read_bounded(path, MAX_ANSWER, what)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise UsageError("read the case", str(path), f"{what}: its bytes are not those that were captured")
+        raise UsageError("reading the case", str(path), f"{what}: its bytes are not those that were captured")
     return data
 
 
 def _read_bounded(path: Path, limit: int, what: str) -> bytes:
     try:
         if path.is_symlink() or not path.is_file():
-            raise UsageError("read the case", str(path), f"{what}: there is no such plain file")
+            raise UsageError("reading the case", str(path), f"{what}: there is no such plain file")
         if path.stat().st_size > limit:
-            raise UsageError("read the case", str(path), f"{what}: larger than {limit} bytes")
+            raise UsageError("reading the case", str(path), f"{what}: larger than {limit} bytes")
         return path.read_bytes()
     except OSError as error:
-        raise UsageError("read the case", str(path), f"{what}: {error.strerror or error}") from None
+        raise UsageError("reading the case", str(path), f"{what}: {error.strerror or error}") from None

@@ -41,6 +41,7 @@ from triage.evidence.queries import (
     UnitCommand,
     UnitProperties,
     UnitRuns,
+    WhoAmI,
 )
 from triage.evidence.queries.python import search_environment
 
@@ -68,7 +69,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
     if not found:
         raise UnreachableError(
-            "find an inference service on",
+            "finding an inference service on",
             evidence.origin.name,
             host.why_none(),
             "name the unit with --unit; `systemctl list-units --type=service --all` lists them",
@@ -154,7 +155,7 @@ class _Host:
             return answer.value
         known = ", ".join(unit.id for unit in self.service_units()) or "none"
         raise UsageError(
-            "find the unit",
+            "finding the unit",
             f"{full} on {self.evidence.origin.name}",
             f"{answer.missing or 'systemd knows no such unit'}; inference services there: {known}",
             "systemctl list-units --type=service --all",
@@ -329,7 +330,9 @@ class _Host:
     def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
         first = posixpath.dirname(launch.script) if launch.script else deployment.working_directory
         search = search_environment(deployment.environment)
-        query = PythonTree(deployment.python, search, deployment.working_directory, first)
+        as_root = self.evidence.ask(WhoAmI()).value == "root"
+        user = self._owner(deployment) if as_root else ""
+        query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
         interpreter = self.evidence.ask(query).value
         if interpreter is None:
             return deployment
@@ -341,6 +344,13 @@ class _Host:
             version=next((versions[name] for name in names if name in versions), ""),
             versions=MappingProxyType(dict(versions)),
         )
+
+    def _owner(self, deployment: Deployment) -> str:
+        """As whom the service runs, "" for root."""
+        unit = self.by_id.get(deployment.unit)
+        process = self.by_pid.get(deployment.main_pid or 0)
+        user = unit.user if unit else process.user if process else ""
+        return "" if user in ("root", "0") else user
 
     def _unit_of(self, pid: int) -> str:
         """The unit that a process serves for; "" for one that was merely started from a session."""

@@ -68,7 +68,7 @@ def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
     answer = evidence.ask(TailFile(path.value)) if path.value else path
     if path.value is None or answer.value is None:
         raise UnreachableError(
-            "read the log of",
+            "reading the log of",
             f"{deployment.name} on {evidence.origin.name}",
             answer.missing,
             "give its log file with --log FILE",
@@ -78,7 +78,7 @@ def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
 
 def _unreadable(evidence: Evidence, unit: str, answer: Answer[str]) -> UnreachableError:
     return UnreachableError(
-        "read the journal of",
+        "reading the journal of",
         f"{unit} on {evidence.origin.name}",
         answer.missing,
         "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become",

@@ -10,28 +10,35 @@ from triage.errors import UnreachableError
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 
 _REFUSED = re.compile(
-    rb"^sudo: (?:a (?:terminal|password) is required|.*not allowed|.*not in the sudoers|I'm sorry|no tty)"
-    rb"|is not in the sudoers file|is not allowed to (?:execute|run)|^Sorry, user ",
+    rb"^sudo: (?:a terminal|a password) is required|^sudo: [^\n]*not allowed"
+    rb"|is not allowed to (?:execute|run)|is not in the sudoers file|^Sorry, user ",
     re.MULTILINE,
 )
 _NOT_FOUND = re.compile(rb"^sudo: [^\n]*: command not found", re.MULTILINE)
 
 
 def become_root(connection: Connection) -> Connection:
-    """`connection` as root: itself where it already is. Raises UnreachableError when sudo asks or refuses."""
+    """`connection` as root: itself where it already is.
+
+    Raises UnreachableError, with the connection closed, when sudo lets us run nothing without a password.
+    """
     if connection.run(["id", "-u"]).stdout.strip() == b"0":
         return connection
-    rooted = RootConnection(connection)
-    try:
-        rooted.run(["true"])
-    except UnreachableError:
-        connection.close()
-        raise
-    return rooted
+    allowed = connection.run(["sudo", "-n", "-l"])
+    if allowed.code == 0:
+        return RootConnection(connection)
+    connection.close()
+    said = allowed.stderr.decode("utf-8", "replace").strip().splitlines()
+    raise UnreachableError(
+        "becoming root on",
+        connection.address,
+        "there is no sudo" if allowed.code == 127 else said[-1][:200] if said else "sudo refused",
+        "allow it without a password (`triage policy` prints sudoers lines), or log in as root",
+    )
 
 
 class RootConnection:
-    """Puts `sudo -n` before every command.
+    """Puts `sudo -n` before every command; what sudo does not allow runs as the ordinary user.
 
     `timeout` stands behind sudo: a process of root cannot be ended by the user who started it.
     """
@@ -55,15 +62,9 @@ class RootConnection:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
-        output = self._inner.run(_sudo(argv, timeout), stdin=stdin, timeout=timeout + 1, limit=limit)
+        output = self._inner.run(_sudo(argv, timeout), stdin=stdin, timeout=timeout + 2, limit=limit)
         if output.code == 1 and _REFUSED.search(output.stderr):
-            said = output.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise UnreachableError(
-                "run as root",
-                f"{argv[0]} on {self.address}",
-                f"sudo did not let us: {said[-1][:200]}",
-                "allow it without a password (`triage policy` prints sudoers lines), or log in as root",
-            )
+            return self._inner.run(argv, stdin=stdin, timeout=timeout, limit=limit)
         if output.code == 1 and _NOT_FOUND.search(output.stderr):
             return Output(127, output.stdout, output.stderr)
         if output.code == 124:

@@ -44,7 +44,7 @@ def known_keys(target: Target, marker: str = "") -> tuple[HostKey, ...]:
 
 def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
     """Raises RefusedError unless `key` is the host's known key, or is new and may be added."""
-    doing, whom, own_file = "check the host key of", target.alias, target.known_hosts[0]
+    doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
     if key in known_keys(target, "@revoked"):
         raise RefusedError(doing, whom, f"its key {key.fingerprint} is marked as revoked")
     known = known_keys(target)
@@ -78,7 +78,7 @@ def _entries(path: Path, name: str, marker: str) -> Iterator[HostKey]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UnreachableError("read", f"the known hosts in {path}", str(error)) from None
+        raise UnreachableError("reading", f"the known hosts in {path}", str(error)) from None
     for line in text.splitlines():
         words = line.split()
         found_marker = words.pop(0) if words and words[0].startswith("@") else ""
@@ -111,4 +111,4 @@ def _append(path: Path, line: str) -> None:
             gap = b"" if size == 0 or file.read(1) == b"\n" else b"\n"
             file.write(gap + line.encode())
     except OSError as error:
-        raise UnreachableError("add the host key to", str(path), str(error)) from None
+        raise UnreachableError("adding the host key to", str(path), str(error)) from None

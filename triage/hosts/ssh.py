@@ -65,7 +65,7 @@ class SshConnection:
             if capture.cut:
                 self._kill(pid_of(capture.stderr))
             elif code == -1:
-                self._lost("run", argv, "the connection ended before the command did")
+                self._lost("running", argv, "the connection ended before the command did")
         if pid_of(capture.stderr) is None and code != 0 and not capture.cut:
             self._no_shell(capture, code)
         kept = Capture(limit)
@@ -109,7 +109,7 @@ class SshConnection:
             finally:
                 watchdog.cancel()
         except (paramiko.SSHException, OSError, EOFError) as error:
-            self._lost("start", argv, error)
+            self._lost("starting", argv, error)
         try:
             yield channel
         finally:
@@ -142,7 +142,7 @@ class SshConnection:
         said = (capture.stdout + capture.stderr).decode("utf-8", "replace").strip().splitlines()
         first = said[0][:200] if said else f"exit status {code}"
         raise UnreachableError(
-            "run commands on",
+            "running commands on",
             self.address,
             f"the account's login shell does not run them: {first}",
             "use an account with an ordinary shell",

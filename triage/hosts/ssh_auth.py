@@ -43,7 +43,7 @@ def authenticate(transport: paramiko.Transport, target: Target) -> None:
         tried.append(f"{label}: accepted, but the host also wants {', '.join(more)}")
         break
     raise UnreachableError(
-        "log in to",
+        "logging in to",
         target.address,
         "authentication failed (" + ("; ".join(tried) or "no key to offer, and no agent") + ")",
         f"ssh -v -p {target.port} {target.user}@{target.hostname} true",

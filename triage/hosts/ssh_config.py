@@ -70,7 +70,7 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
         timeout = float(value("connecttimeout", str(options.connect_timeout)))
         keepalive = int(value("serveraliveinterval", "30"))
     except ValueError as error:
-        raise UsageError("read", f"the ssh configuration of {alias}", str(error)) from None
+        raise UsageError("reading", f"the ssh configuration of {alias}", str(error)) from None
     key_name = value("hostkeyalias") or (hostname if port == 22 else f"[{hostname}]:{port}")
     identities = config.get("identityfile") or [
         path for path in DEFAULT_IDENTITIES if Path(path).expanduser().exists()
@@ -104,7 +104,7 @@ def _split(name: str) -> tuple[str, str, int]:
     port = int(match["port"] or 0) if match else 0
     if match is None or port > 65535:
         raise UsageError(
-            "connect to",
+            "connecting to",
             repr(name),
             "this is not a host name",
             "give `local`, an ssh alias or user@host:port",
@@ -124,12 +124,12 @@ def _lookup(alias: str, options: ConnectionOptions) -> paramiko.SSHConfigDict:
     path = (options.ssh_config or Path("~/.ssh/config")).expanduser()
     if not path.exists():
         if options.ssh_config:
-            raise UsageError("read", f"the ssh configuration {path}", "there is no such file")
+            raise UsageError("reading", f"the ssh configuration {path}", "there is no such file")
         return paramiko.SSHConfig.from_text("").lookup(alias)
     try:
         return paramiko.SSHConfig.from_text("\n".join(_lines(path, 0))).lookup(alias)
     except (paramiko.SSHException, OSError, ValueError, ImportError) as error:
-        raise UsageError("read", f"the ssh configuration {path}", str(error) or repr(error)) from None
+        raise UsageError("reading", f"the ssh configuration {path}", str(error) or repr(error)) from None
 
 
 def _lines(path: Path, depth: int) -> list[str]:

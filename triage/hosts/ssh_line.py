@@ -39,7 +39,9 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
     Raises UnreachableError or RefusedError, after which nothing is left open.
     """
     if depth > MAX_JUMPS:
-        raise UsageError("connect to", target.alias, "too many jumps; does a ProxyJump lead back to itself?")
+        raise UsageError(
+            "connecting to", target.alias, "too many jumps; does a ProxyJump lead back to itself?"
+        )
     with contextlib.ExitStack() as stack:
         if via is not None:
             stack.callback(via.close)
@@ -128,4 +130,4 @@ def _unreachable(target: Target, error: Exception, said: str) -> UnreachableErro
         happened, next_ = str(error) or type(error).__name__, probe
     if said:
         happened += f" (the proxy command said: {said.splitlines()[-1]})"
-    return UnreachableError("connect to", target.address, happened, next_)
+    return UnreachableError("connecting to", target.address, happened, next_)

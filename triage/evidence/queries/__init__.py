@@ -31,6 +31,7 @@ from triage.evidence.queries.process import (
     ProcessOutput,
     ProcessUnit,
     ProgramPath,
+    WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
 from triage.evidence.queries.systemd import Command, ServiceUnits, Unit, UnitCommand, UnitProperties
@@ -41,9 +42,10 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UnitProperties("UNIT.service"),
     UnitCommand("UNIT.service"),
     UnitRuns("UNIT.service"),
-    Journal("UNIT.service", "INVOCATION"),
+    Journal("UNIT.service", "RUN"),
     KernelLog(0, 0),
     Processes(),
+    WhoAmI(),
     ProcessArguments(0),
     ProcessEnvironment(0),
     ProcessDirectory(0),
@@ -97,4 +99,5 @@ __all__ = [
     "UnitCommand",
     "UnitProperties",
     "UnitRuns",
+    "WhoAmI",
 ]

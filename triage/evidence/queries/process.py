@@ -65,6 +65,20 @@ class Processes(Query[tuple[Process, ...]]):
 
 
 @dataclass(frozen=True)
+class WhoAmI(Query[str]):
+    """The user as whom commands run on the host."""
+
+    name: ClassVar[str] = "who-am-i"
+    purpose: ClassVar[str] = "know whether commands run as root"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("id", "-un")
+
+    def parse(self, text: str) -> str:
+        return text.strip()
+
+
+@dataclass(frozen=True)
 class ProcessArguments(Query[tuple[str, ...]]):
     """The argv of a process, as it was started or as it has renamed itself."""
 

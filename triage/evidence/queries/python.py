@@ -88,7 +88,7 @@ class PythonTree(Query[Interpreter]):
     """Where `python` finds packages, with the service's environment, directory and front of sys.path.
 
     Runs the interpreter with -B, so that nothing is written; its own start-up files run, as they do
-    for the service.
+    for the service. So where we are root, `user` says as whom: the service's own user.
     """
 
     name: ClassVar[str] = "python-tree"
@@ -99,9 +99,12 @@ class PythonTree(Query[Interpreter]):
     environment: tuple[tuple[str, str], ...] = ()
     working_directory: str = ""
     first: str = ""
+    user: str = ""
 
     def argv(self) -> tuple[str, ...]:
-        return ("env", *(f"{name}={value}" for name, value in self.environment), self.python, "-B", "-")
+        who = ("runuser", "-u", self.user, "--") if self.user else ()
+        variables = (f"{name}={value}" for name, value in self.environment)
+        return (*who, "env", *variables, self.python, "-B", "-")
 
     def stdin(self) -> bytes:
         return _SCRIPT.format(
