@@ -50,7 +50,7 @@ def test_a_step_is_skipped_when_its_condition_does_not_hold(playbook):
     result = host.run(playbook(steps))
     assert host.verbs == ["diagnose", "verify"]
     assert statuses(result) == {"look": "done", "change": "skipped", "prove": "done"}
-    assert Skipped("change", "not wanted: seen.incidents") in host.events
+    assert Skipped("change", "does not hold: seen.incidents") in host.events
 
 
 def test_a_run_whose_last_step_is_skipped_is_done(playbook):

@@ -38,7 +38,7 @@ def test_a_run(playbook):
         "    IndexError",
         "    + at 120",
         "  ✓ PP3 died first",
-        "- Never  not wanted: seen.worse",
+        "- Never  skipped, does not hold: seen.worse",
         '▶ Change  patch id="p"',
         "  ✓ patch",
         "▶ Prove  verify",

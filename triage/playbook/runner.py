@@ -150,7 +150,7 @@ class _Run:
             return error
 
     def skipped(self, step: Step) -> Outcome:
-        reason = f"not wanted: {' '.join((step.when or '').split())}"
+        reason = f"does not hold: {' '.join((step.when or '').split())}"
         self.emit(Skipped(step.name, reason))
         return Outcome(step.name, step.do, "skipped", reason)
 

@@ -30,24 +30,24 @@ _STATUS = {"done": "bold green", "failed": "bold red", "refused": "bold yellow"}
 
 def event_lines(event: Event) -> Iterator[Text]:
     if isinstance(event, Started):
-        yield Text(f"▶ {safe_line(event.step)}", "bold") + Text(
-            f"  {_call(event.do, event.arguments)}", "dim"
-        )
+        call = "" if event.do in ("set", "stop") else f"  {_call(event.do, event.arguments)}"
+        yield Text.assemble((f"▶ {safe_line(event.step)}", "bold"), (call, "dim"))
     elif isinstance(event, Skipped):
-        yield Text(f"- {safe_line(event.step)}  {safe_line(event.reason, 160)}", "dim")
+        yield Text(f"- {safe_line(event.step)}  skipped, {safe_line(event.reason, 160)}", "dim")
     elif isinstance(event, Done):
         yield from _detail(event.detail)
-        yield Text("  ✓ ", "green") + Text(safe_line(event.summary))
+        yield Text.assemble(("  ✓ ", "green"), safe_line(event.summary))
     elif isinstance(event, Failed):
         yield from _detail(event.detail)
-        yield Text("  ✗ ", "red") + Text(f"{safe_line(event.step)}: {safe_line(event.reason, 2000)}", "bold")
+        reason = f"{safe_line(event.step)}: {safe_line(event.reason, 2000)}"
+        yield Text.assemble(("  ✗ ", "red"), (reason, "bold"))
         if event.next:
             yield Text(f"    next: {safe_line(event.next)}", "yellow")
     elif isinstance(event, Retried):
         again = f"attempt {event.attempt} of {event.attempts} failed, again in {event.seconds:g} s"
         yield Text(f"  ? {again}: {safe_line(event.reason)}", "yellow")
     elif isinstance(event, Refused):
-        yield Text("  ✗ ", "yellow") + Text("not done: consent was refused", "bold")
+        yield Text.assemble(("  ✗ ", "yellow"), ("not done: consent was refused", "bold"))
 
 
 def question(asked: ConsentAsked) -> str:
@@ -56,8 +56,8 @@ def question(asked: ConsentAsked) -> str:
 
 def result_line(result: Result) -> Text:
     reason = f": {safe_line(result.reason, 2000)}" if result.reason else ""
-    status = Text(result.status, _STATUS[result.status])
-    return Text(f"{result.playbook} on {safe_line(result.host)}: ") + status + Text(reason)
+    status = (result.status, _STATUS[result.status])
+    return Text.assemble(f"{result.playbook} on {safe_line(result.host)}: ", status, reason)
 
 
 def plan_lines(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) -> Iterator[Text]:
@@ -66,7 +66,7 @@ def plan_lines(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) ->
         mark, style = _RUNS[step.runs]
         known = {name: value for name, value in step.arguments.items() if name not in step.open}
         indent = "    " if step.after else "  "
-        yield Text(f"{indent}{mark} {safe_line(step.name)}", style) + Text(f"  {_call(step.do, known)}")
+        yield Text.assemble((f"{indent}{mark} {safe_line(step.name)}", style), f"  {_call(step.do, known)}")
         for note in _notes(step):
             yield Text(f"{indent}    {note}", "dim")
 
@@ -86,7 +86,9 @@ def _notes(step: PlannedStep) -> Iterator[str]:
 
 
 def _call(do: str, arguments: Mapping[str, Any]) -> str:
-    return safe_line(" ".join([do, *(f"{name}={spelled(value)}" for name, value in arguments.items())]))
+    """The verb with its arguments, without those that are empty."""
+    given = (f"{name}={spelled(value)}" for name, value in arguments.items() if value != "")
+    return safe_line(" ".join([do, *given]))
 
 
 def _detail(detail: str) -> Iterator[Text]:
