@@ -82,7 +82,7 @@ def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
         yield Text()
         yield from _remedies(causes[0])
     else:
-        yield Text("WHY  ", "bold cyan") + Text("unknown: no rule explains this", "bold")
+        yield Text.assemble(("WHY  ", "bold cyan"), ("unknown: no rule explains this", "bold"))
         yield Text(f"  fingerprint {incident.fingerprint}")
     for entry in item.diagnoses:
         if entry is not (causes[0] if causes else None):
@@ -116,8 +116,9 @@ def _what_happened(incident: Incident) -> Iterator[Text]:
 
 def _fault(fault: Fault) -> Iterator[Text]:
     times = f"  ({fault.count} times)" if fault.count > 1 else ""
-    yield Text(f"  {_clock(fault.time)}{_who(fault)}", "bold") + Text(
-        f"{safe_line(_message(fault), 300)}{times}", "bold red"
+    yield Text.assemble(
+        (f"  {_clock(fault.time)}{_who(fault)}", "bold"),
+        (f"{safe_line(_message(fault), 300)}{times}", "bold red"),
     )
     if fault.frame is not None:
         yield from _frames(fault, fault.frame)
@@ -138,10 +139,10 @@ def _frames(fault: Fault, culprit: Frame) -> Iterator[Text]:
 
 def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
     certainty = item.verdict.certainty
-    yield (
-        Text("WHY  ", "bold cyan")
-        + Text(f"{certainty}: ", _CERTAINTY[certainty])
-        + Text(safe_line(diagnosis.title), "bold")
+    yield Text.assemble(
+        ("WHY  ", "bold cyan"),
+        (f"{certainty}: ", _CERTAINTY[certainty]),
+        (safe_line(diagnosis.title), "bold"),
     )
     yield Text(f"     rule {diagnosis.rule}, category {diagnosis.category}", "dim")
     for paragraph in diagnosis.explanation.split("\n\n"):
@@ -157,7 +158,7 @@ def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
 def _finding(finding: Finding) -> Iterator[Text]:
     mark, style = _MARKS[finding.result]
     kind = "ruled out" if finding.kind == "falsifier" and finding.result == "pass" else finding.kind
-    yield Text(f"  {mark} ", style) + Text(f"{kind:9} ", "dim") + Text(safe_line(finding.detail))
+    yield Text.assemble((f"  {mark} ", style), (f"{kind:9} ", "dim"), safe_line(finding.detail))
     for excerpt in finding.excerpts:
         yield from _excerpt(excerpt)
     if finding.table is not None:
@@ -183,7 +184,7 @@ def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
     yield Text("WHAT CAN BE DONE", "bold cyan")
     helpful = [remedy for remedy in diagnosis.remedies if remedy.helps is not False]
     for number, remedy in enumerate(helpful, 1):
-        yield Text(f"  {number} {remedy.kind:8}", "bold") + Text(safe_line(remedy.summary), "bold")
+        yield Text(f"  {number} {remedy.kind:8}{safe_line(remedy.summary)}", "bold")
         yield from _remedy(remedy)
     for remedy in diagnosis.remedies:
         if remedy.helps is False:

@@ -58,10 +58,10 @@ def lines(result: Verification) -> Iterator[Text]:
         yield Text(f"  {safe_line(_change(change))}")
     for note in result.notes:
         yield Text(f"note: {safe_line(note)}", "yellow")
-    yield (
-        Text("VERDICT  ", "bold cyan")
-        + Text(result.verdict, _VERDICTS[result.verdict])
-        + Text(f": {safe_line(result.reason)}")
+    yield Text.assemble(
+        ("VERDICT  ", "bold cyan"),
+        (result.verdict, _VERDICTS[result.verdict]),
+        f": {safe_line(result.reason)}",
     )
 
 
