@@ -93,7 +93,8 @@ class Handler(BaseHTTPRequestHandler):
         count = body["max_tokens"]
         if mode == "one request without usage" and len(self.server.served) > 1:
             mode = "ok"
-        if mode in ("status 500", "strict", "chat only"):
+        refused = {"strict": "ignore_eos" in body, "chat only": "prompt" in body, "status 500": True}
+        if refused.get(mode):
             return self.answer(served)
         if mode == "not HTTP":
             return self.raw(b"\x16\x03\x01 this is no HTTP\r\n\r\n")

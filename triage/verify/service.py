@@ -117,7 +117,8 @@ class ProcessService:
     """A command of its own, in a session of its own, that logs to a file.
 
     `pid_file` holds its pid and birth (clock ticks after boot), so that no process that got the same
-    pid later is ever taken for it, or ended. `log` is appended to.
+    pid later is ever taken for it, or ended. `log` is appended to. Processes that have ended and were
+    not reaped, as in a container without an init, count as ended.
     """
 
     _START = """
@@ -137,6 +138,7 @@ class ProcessService:
         pid=$1 grace=$2
         kill -TERM "-$pid" 2>/dev/null
         while kill -0 "-$pid" 2>/dev/null; do
+            states=$(ps -o stat= -g "$pid" 2>/dev/null) && ! echo "$states" | grep -qv "^Z" && break
             [ "$grace" -gt 0 ] || kill -KILL "-$pid" 2>/dev/null
             [ "$grace" -gt -50 ] || break
             grace=$((grace - 1))
@@ -184,7 +186,7 @@ class ProcessService:
         state = self.state()
         if state.pid is not None:
             argv = ("sh", "-c", self._STOP, "sh", str(state.pid), str(int(STOP_GRACE * 10)))
-            self._run("stop", argv, timeout=STOP_GRACE * 2)
+            self._run("stop", argv, timeout=STOP_GRACE + 30)
 
     def follow(self, run: str, timeout: float) -> Iterator[bytes]:
         tail = ("tail", "--follow=name", "--quiet", f"--bytes=+{self._offset + 1}", "--", self._log)

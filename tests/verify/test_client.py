@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.verify.server import FakeServer
+from triage.errors import UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts.local import LocalConnection
+from triage.verify.client import Client, Completion, Reply, client_of, load_of
+
+
+def client(port: int, python: str = sys.executable, host: str = "127.0.0.1") -> Client:
+    return Client(LocalConnection(), python, host, port, timeout=10)
+
+
+def answer(output_tokens: int | None, error: str = "") -> Completion:
+    return Completion(0.0, (0.1, 0.2, 0.3), 5, output_tokens, "length", "tiny", error)
+
+
+def reply(*answers: Completion) -> Reply:
+    return Reply("tiny", "completions", True, 1.5, answers)
+
+
+def test_a_load_is_what_the_server_counted():
+    with FakeServer() as server:
+        mine = client(server.port)
+        like = mine.complete(("a b",), 4)
+        load = mine.load(
+            like, requests=4, concurrency=2, prompt_tokens=6, max_tokens=5, seed="s", deadline=30
+        )
+    assert like.requests[0].text == " a a a a"
+    assert (load.concurrency, load.prompt_tokens, load.max_tokens) == (2, 6, 5)
+    assert (load.token_source, load.api, load.ignore_eos) == ("usage", "completions", True)
+    assert [(one.prompt_tokens, one.output_tokens, one.error) for one in load.requests] == [(6, 5, "")] * 4
+
+
+def test_a_server_that_counts_nothing_has_its_chunks_counted():
+    load = load_of(reply(answer(None), answer(None)), 1, 5, 3)
+    assert load.token_source == "chunks"
+    assert [(one.output_tokens, one.error) for one in load.requests] == [(3, ""), (3, "")]
+
+
+def test_a_count_that_is_missing_in_some_answers_only_is_a_failure():
+    load = load_of(reply(answer(8), answer(None), answer(None, "timed out: in 5 s")), 1, 5, 3)
+    assert load.token_source == "usage"
+    assert [one.error for one in load.requests] == ["", "no usage", "timed out: in 5 s"]
+
+
+def test_missing_usage_over_the_wire():
+    with FakeServer("one request without usage") as server:
+        mine = client(server.port)
+        like = reply()
+        load = mine.load(
+            like, requests=3, concurrency=1, prompt_tokens=6, max_tokens=5, seed="s", deadline=30
+        )
+    assert sorted(one.error for one in load.requests) == ["", "", "no usage"]
+
+
+def test_an_interpreter_that_is_not_there_or_no_python(tmp_path: Path):
+    with pytest.raises(UnreachableError, match="not found"):
+        client(9, "/no/such/python").models()
+    for script in ("echo hello", "echo '[1]'", "echo '{\"models\": 7}'", "exit 3"):
+        program = tmp_path / "python"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        with pytest.raises(UnreachableError, match="measure 127"):
+            client(9, str(program)).models()
+
+
+def test_an_address_of_another_host_is_refused():
+    with pytest.raises(UnreachableError, match=r"192\.0\.2\.7 is no address of this host"):
+        client(8000, host="192.0.2.7").models()
+
+
+def test_where_a_deployment_serves():
+    connection = LocalConnection()
+    assert client_of(connection, Deployment("x", port=81, host="::1")).address == "::1:81"
+    assert client_of(connection, Deployment("x", engine="sglang")).address == "127.0.0.1:30000"
+    assert client_of(connection, Deployment("x", engine="vllm")).address == "127.0.0.1:8000"
+    with pytest.raises(UnreachableError, match="find the port of x"):
+        client_of(connection, Deployment("x"))

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from triage.verify.compare import compare
+from triage.verify.metrics import metrics_of
+from triage.verify.model import Load, Metrics, Request, Start, Verification
+
+START = Start("a1", 7, True, 40.0, ())
+
+
+def figures(rate: float, throughput: float, ttft: float = 50.0, concurrency: int = 4) -> tuple[Metrics, ...]:
+    """One repeat: a single stream, and `concurrency` of them."""
+    plain = Metrics(
+        concurrency=1,
+        completed=8,
+        failed=0,
+        failures={},
+        ttft_ms=ttft,
+        itl_ms=1000 / rate,
+        tpot_ms=1000 / rate,
+        e2e_ms=900.0,
+        decode_rate=rate,
+        output_throughput=rate * 0.9,
+        near_zero_gaps=0.0,
+        prompt_tokens=64,
+        max_tokens=32,
+    )
+    return plain, replace(plain, concurrency=concurrency, decode_rate=rate / 2, output_throughput=throughput)
+
+
+def result(*repeats: tuple[Metrics, ...], **changed: object) -> Verification:
+    whole = Verification(
+        at="2026-05-12T14:00:00+00:00",
+        deployment="sglang.service",
+        engine="sglang",
+        version="0.5.11",
+        arguments={},
+        patches=(),
+        model="kimi",
+        start=START,
+        sample=" Paris.",
+        loads=(),
+        metrics=tuple(metrics for repeat in repeats for metrics in repeat),
+        verdict="inconclusive",
+        reason="",
+    )
+    return replace(whole, **changed)  # type: ignore[arg-type]
+
+
+BEFORE = result(figures(26.0, 80.0), figures(26.4, 81.0))
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict"),
+    [
+        (result(figures(40.0, 120.0), figures(41.0, 121.0)), "better"),
+        (result(figures(26.1, 80.0), figures(26.0, 82.0)), "same"),
+        (result(figures(20.0, 60.0), figures(20.1, 61.0)), "worse"),
+        (result(figures(40.0, 81.0), figures(40.5, 80.0)), "better"),  # one better, none worse
+        (result(figures(26.0, 80.0, ttft=500.0), figures(26.0, 80.0, ttft=510.0)), "worse"),
+        (result(figures(40.0, 60.0), figures(41.0, 60.5)), "inconclusive"),  # better and worse
+        (result(figures(28.0, 81.0), figures(22.0, 80.0), figures(34.0, 81.0)), "same"),  # a wide spread
+    ],
+)
+def test_the_verdict_follows_differences_beyond_the_spread(now: Verification, verdict: str):
+    comparison = compare(now, BEFORE)
+    assert (comparison.verdict, len(comparison.changes)) == (verdict, 3)
+    assert "decode rate at concurrency 1 26.2 -> " in comparison.reason
+
+
+def test_the_reason_has_the_figures():
+    comparison = compare(result(figures(40.0, 120.0), figures(41.0, 121.0)), BEFORE)
+    assert "decode rate at concurrency 1 26.2 -> 40.5 tok/s (+54.6%, spread 5.0%)" in comparison.reason
+    change = comparison.changes[0]
+    assert (change.before, change.now) == (pytest.approx(26.2), pytest.approx(40.5))
+    assert change.relative == pytest.approx(0.5458, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (replace(BEFORE, model="llama"), "the model was kimi, is llama"),
+        (
+            result(figures(40.0, 120.0, concurrency=8), figures(40.0, 120.0, concurrency=8)),
+            "another concurrency",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, completed=4) for one in BEFORE.metrics)),
+            "another completed requests",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, max_tokens=64) for one in BEFORE.metrics)),
+            "another output length",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, token_source="chunks") for one in BEFORE.metrics)),
+            "another source of token counts",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, prompt_tokens=128) for one in BEFORE.metrics)),
+            "prompts of 64 tokens, now 128",
+        ),
+    ],
+)
+def test_runs_that_measure_different_things_are_not_compared(now: Verification, said: str):
+    comparison = compare(now, BEFORE)
+    assert (comparison.verdict, comparison.changes) == ("inconclusive", ())
+    assert said in comparison.reason
+
+
+def test_prompts_that_differ_by_a_word_or_two_are_alike():
+    now = replace(BEFORE, metrics=tuple(replace(one, prompt_tokens=66) for one in BEFORE.metrics))
+    assert compare(now, BEFORE).verdict == "same"
+
+
+def test_failures_are_never_better_and_are_named():
+    metrics = figures(99.0, 999.0)
+    failed = (metrics[0], replace(metrics[1], completed=6, failed=2, failures={"error in stream": 2}))
+    comparison = compare(result(metrics, failed), BEFORE)
+    assert comparison.verdict == "failed"
+    assert comparison.reason == "2 of 32 requests failed: error in stream (2)"
+    assert compare(BEFORE, result(metrics, failed)).verdict == "inconclusive"
+
+
+def test_a_service_that_did_not_start_failed_with_its_reason():
+    now = replace(BEFORE, start=replace(START, ready=False, failure="died 63 s after the restart"))
+    comparison = compare(now, BEFORE)
+    assert (comparison.verdict, comparison.reason) == ("failed", "died 63 s after the restart")
+
+
+def test_without_an_earlier_result_nothing_is_claimed():
+    assert compare(BEFORE, None).verdict == "inconclusive"
+    assert "first result" in compare(BEFORE, None).reason
+    assert compare(replace(BEFORE, metrics=()), BEFORE).reason == "nothing was measured"
+
+
+@pytest.mark.parametrize("side", ["now", "before"])
+def test_bursts_allow_no_verdict(side: str):
+    fast = result(figures(40.0, 120.0), figures(41.0, 121.0))
+    bursts = tuple(replace(one, near_zero_gaps=0.6) for one in (fast if side == "now" else BEFORE).metrics)
+    now, before = (
+        (replace(fast, metrics=bursts), BEFORE) if side == "now" else (fast, replace(BEFORE, metrics=bursts))
+    )
+    comparison = compare(now, before)
+    assert comparison.verdict == "inconclusive"
+    assert f"bursts {side} (60% of the gaps were near zero)" in comparison.reason
+    assert len(comparison.changes) == 3
+
+
+def test_one_repeat_tells_no_spread():
+    assert compare(result(figures(90.0, 300.0)), BEFORE).verdict == "inconclusive"
+    assert compare(
+        result(figures(90.0, 300.0), figures(90.0, 300.0)), result(figures(26.0, 80.0))
+    ).verdict == ("inconclusive")
+
+
+def test_another_answer_to_the_same_question_is_said():
+    now = result(figures(40.0, 120.0), figures(41.0, 121.0), sample=" Lyon.")
+    comparison = compare(now, BEFORE)
+    assert comparison.verdict == "better"
+    assert "it answers differently: ' Paris.' before, ' Lyon.' now" in comparison.reason
+
+
+def test_delivery_in_one_burst_is_seen_from_the_requests_on():
+    burst = Request(0.0, (1.0, 1.0, 1.0001, 1.0002), 64, 4, "length")
+    metrics = metrics_of(Load(1, 64, 4, "usage", 2.0, (burst,)))
+    now = replace(BEFORE, metrics=(metrics, metrics))
+    assert "bursts" in compare(now, now).reason
