@@ -90,6 +90,10 @@ class Dump:
         self.latest = line
         return True
 
+    @property
+    def named(self) -> Line:
+        return self.first
+
     def settle(self) -> None:
         return
 

@@ -43,12 +43,33 @@ def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
     for number, source in enumerate(sources):
         scan = Scan(source, number)
         scan.read()
-        runs += scan.runs
+        runs = _together(runs, scan.runs)
         kernel += scan.kernel
     runs = _of_engines(runs)
     _join_kernel(runs, kernel)
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
     return _fold(incidents)
+
+
+def _together(runs: list[Run], more: list[Run]) -> list[Run]:
+    """Join the runs of another source to those at the same time: two nodes, or a journal and a file."""
+    alone = len(runs) == 1 and len(more) == 1
+    apart = []
+    for run in more:
+        same = next((each for each in runs if _overlap(each, run, alone)), None)
+        if same is None:
+            apart.append(run)
+        else:
+            same.join(run)
+    return [*runs, *apart]
+
+
+def _overlap(one: Run, other: Run, alone: bool) -> bool:
+    if one.started is None or one.ended is None or other.started is None or other.ended is None:
+        return alone
+    if len({time.tzinfo is None for time in (one.started, one.ended, other.started, other.ended)}) > 1:
+        return alone
+    return one.started <= other.ended and other.started <= one.ended
 
 
 def _of_engines(runs: list[Run]) -> list[Run]:
@@ -116,7 +137,7 @@ def _within(run: Run, time: datetime | None) -> bool | None:
 
 
 def _incident(run: Run) -> Incident | None:
-    run.name_the_dead()
+    run.settle()
     if not roles.is_incident(run):
         return None
     verdict = roles.assign(run)
@@ -130,8 +151,11 @@ def _incident(run: Run) -> Incident | None:
     initiator = verdict.initiator
     mark = fingerprint(facts.get("engine", ""), initiator.fault if initiator else None, candidates)
     known = ranks.known(run)
-    spoke = [who for found in run.found.values() if found.weight < Weight.TEARDOWN for who in found.who]
-    silent = [who for who in known if not any(who <= other or other <= who for other in spoke if other)]
+    spoke = {who for found in run.found.values() if found.weight < Weight.TEARDOWN for who in found.who}
+    some = list(spoke)[:256]
+    silent = [
+        who for who in known if who not in spoke and not any(who <= other or other <= who for other in some)
+    ]
     return Incident(
         id=f"{mark[:8]}-{run.started:%m%d%H%M%S}" if run.started else mark[:8],
         fingerprint=mark,

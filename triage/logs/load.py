@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
-import lzma
 import sys
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, cast
@@ -43,10 +40,14 @@ def open_log(path: str, limit: int = LIMIT) -> LogSource:
         raise UsageError(doing, path, "there is no such file", f"ls {place.parent}") from None
     except PermissionError:
         raise UnreachableError(doing, path, "permission denied", f"ls -l {path}") from None
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise UsageError(doing, path, f"its compression is damaged: {error}", f"file {path}") from None
     except OSError as error:
+        if error.errno is None:  # gzip and zstd say so of damaged data
+            raise UsageError(doing, path, f"its compression is damaged: {error}", f"file {path}") from None
         raise UnreachableError(doing, path, error.strerror or str(error), f"ls -l {path}") from None
+    except UsageError:
+        raise
+    except Exception as error:  # each compression library has its own errors for damaged data
+        raise UsageError(doing, path, f"its compression is damaged: {error}", f"file {path}") from None
     return _source(path, data, partial)
 
 
@@ -69,9 +70,9 @@ def _bounded(stream: IO[bytes], limit: int) -> tuple[bytes, str]:
 
 def _decompressed(raw: IO[bytes], magic: bytes, path: str) -> IO[bytes]:
     if magic.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.open(raw))
+        return cast("IO[bytes]", importlib.import_module("gzip").open(raw))
     if magic.startswith(b"\xfd7zXZ"):
-        return cast("IO[bytes]", lzma.open(raw))
+        return cast("IO[bytes]", importlib.import_module("lzma").open(raw))
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         return _zstd()(raw)
     return raw

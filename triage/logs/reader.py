@@ -119,11 +119,15 @@ def _split(line: Line, carriage: bool) -> Iterator[Line]:
         line.text = text
         yield from _unglue(line)
         return
-    for row in text.split("\n"):
-        more = carriage and row.endswith("\r")
+    rows = text.split("\n")
+    for index, row in enumerate(rows):
         for piece in [part for part in row.split("\r") if part] or [""]:
             inner = line.within(piece)
-            inner.more = line.more or more
+            if len(rows) > 1:
+                # one record of the source, whatever stands in it
+                inner.repeating = True
+                inner.head = line.head and index == 0
+            inner.more = line.more or (carriage and row.endswith("\r")) or index + 1 < len(rows)
             yield from _unglue(inner)
 
 

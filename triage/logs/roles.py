@@ -32,7 +32,7 @@ def is_incident(run: Run) -> bool:
 
 
 def assign(run: Run) -> Verdict:
-    everything = _in_order([*run.found.values(), *run.errors.values()])
+    everything = _in_order(run, [*run.found.values(), *run.errors.values()])
     live = [found for found in everything if not _after_stop(run, found)]
     causes = [found for found in live if found.weight in CAUSES]
     initiator = _first_cause(causes)
@@ -59,10 +59,14 @@ def _after_stop(run: Run, found: Found) -> bool:
     return run.stopped is not None and found.order >= run.stopped
 
 
-def _in_order(found: list[Found]) -> list[Found]:
+def _in_order(run: Run, found: list[Found]) -> list[Found]:
     """By time where all share a clock, else as they stand in the log."""
     times = [each.fault.time for each in found]
-    if all(time is not None for time in times) and len({time.tzinfo is None for time in times if time}) == 1:
+    if (
+        not run.stepped
+        and all(time is not None for time in times)
+        and len({time.tzinfo is None for time in times if time}) == 1
+    ):
         return sorted(found, key=lambda each: (each.fault.time or datetime.min, each.order))
     return sorted(found, key=lambda each: each.order)
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from triage.logs.facts import merge
 from triage.logs.fingerprint import normal
 from triage.logs.line import NO_RANKS, Line
 from triage.logs.model import Fault
 from triage.logs.symptoms import Hit
+from triage.logs.traceback import CUT
 from triage.logs.weight import Weighed, Weight
 
 MAX_FAULTS = 2000
 """Different faults that are kept of one run; equal ones are counted."""
 
 MAX_RANKS = 65_536
+MAX_TOGETHER = 4096
+"""Ranks that are named of one fault."""
+
+STEP = timedelta(seconds=60)
+"""A step backwards in time that is no delay any more: somebody set the clock."""
 
 
 @dataclass
@@ -29,6 +35,7 @@ class Found:
     key: tuple[object, ...] = ()
     worker: str = ""
     process: int | None = None
+    named: int = 0  # order of the line that names it, 0: the same
     who: set[frozenset[str]] = field(default_factory=set)  # the ranks that reported it
 
     def __post_init__(self) -> None:
@@ -41,18 +48,26 @@ class Found:
         return cls(fault, hit.weighed, line.order, line.phase, hit.key, hit.worker, hit.process)
 
     @property
+    def tells_of_another(self) -> bool:
+        """The line was not written by the process that it tells of."""
+        return self.fault.kind in ("signal", "kernel")
+
+    @property
     def weight(self) -> Weight:
         return self.weighed.weight
 
 
 @dataclass
 class Run:
+    """What is known of a run so far; `saw`, `say`, `add` tell it more."""
+
     source: str
     unit: str = ""
     invocation: str = ""
     first: int = 0  # order of its first line
     started: datetime | None = None
     ended: datetime | None = None
+    stepped: bool = False  # its clock was set back, so times do not order its faults
     banners: set[str] = field(default_factory=set)
     bannered: datetime | None = None
     facts: dict[str, str] = field(default_factory=dict)
@@ -73,8 +88,11 @@ class Run:
         """Take note of a line's time and writer."""
         time = line.time
         if time is not None:
-            if self.started is None:
+            before = self.ended
+            if before is None:
                 self.started = time
+            elif (time.tzinfo is None) == (before.tzinfo is None) and before - time > STEP:
+                self.stepped = True
             self.ended = time
         pid = line.pid if line.pid is not None else line.tag_pid
         if pid is not None and self.pids.get(pid) != line.ranks and len(self.pids) < MAX_RANKS:
@@ -107,53 +125,95 @@ class Run:
     def add(self, found: Found, key: tuple[object, ...] = ()) -> None:
         """Add a fault; an equal one is counted, and its ranks join."""
         fault = found.fault
-        known = self.found.get(key or same(fault))
+        key = key or same(fault)
+        known = self.found.get(key)
         if known is None:
             if len(self.found) < MAX_FAULTS:
-                self.found[key or same(fault)] = found
+                self.found[key] = found
             else:
                 self.dropped += 1
             return
         held = known.fault
-        known.who |= found.who
-        repeated = fault.count if normal(held.message) == normal(fault.message) else 0
-        first, second = (held, fault) if known.order <= found.order else (fault, held)
-        known.fault = replace(first, ranks=held.ranks | fault.ranks, count=held.count + repeated)
+        if len(known.who) < MAX_TOGETHER:
+            known.who |= found.who
+        more = held.count + (fault.count if normal(held.message) == normal(fault.message) else 0)
+        first = held if known.order <= found.order else fault
+        ranks = held.ranks | fault.ranks if len(held.ranks) < MAX_TOGETHER else held.ranks
+        earlier = held if (known.named or known.order) <= (found.named or found.order) else fault
+        known.fault = replace(first, ranks=ranks, count=more, position=earlier.position)
+        known.named = min(known.named or known.order, found.named or found.order)
         if known.order > found.order:
             known.order, known.phase = found.order, found.phase
         if found.weight < known.weight:
             known.weighed = found.weighed
-            known.fault = replace(known.fault, type=fault.type, message=second.message)
+            known.fault = replace(known.fault, type=fault.type, message=fault.message)
 
     def hit(self, hit: Hit, line: Line, source: str) -> None:
         self.add(Found.of(hit, line, source), hit.key)
+
+    def join(self, other: Run) -> None:
+        """Take what another source says of the same run."""
+        for name, value in other.facts.items():
+            merge(self.facts, name, value)
+        for key, found in other.found.items():
+            self.add(found, key)
+        self.errors.update(other.errors)
+        self.ranks |= other.ranks
+        self.pids.update(other.pids)
+        self.workers.update(other.workers)
+        self.phase = self.phase or other.phase
+        if other.stopped is not None:
+            self.asked_to_stop(other.stopped)
+        if self.started is not None and other.started is not None and self.ended and other.ended:
+            if (self.started.tzinfo is None) == (other.started.tzinfo is None):
+                self.started, self.ended = min(self.started, other.started), max(self.ended, other.ended)
 
     def asked_to_stop(self, order: int) -> None:
         if self.stopped is None:
             self.stopped = order
 
-    def name_the_dead(self) -> None:
-        """Give faults that name a worker or a process number its pid and its ranks."""
+    def settle(self) -> None:
+        """When all is read: name the ranks that lines only number, and put cut tracebacks to whole ones."""
         for found in self.found.values():
             fault = found.fault
-            if fault.ranks or not (found.worker or found.process is not None):
+            ranks, pid = fault.ranks, fault.pid
+            if found.worker in self.workers:
+                pid = self.workers[found.worker]
+            if not ranks and pid is not None:
+                ranks = self.pids.get(pid, NO_RANKS) if found.tells_of_another else ranks
+            if not ranks and found.process is not None:
+                ranks = self.ranks_of(found.process)
+            if ranks and len(ranks) < MAX_TOGETHER and all(label.startswith("rank") for label in ranks):
+                named = [self.ranks_of(int(label[4:])) or frozenset((label,)) for label in ranks]
+                ranks = frozenset().union(*named)
+                found.who = set(named)
+            if (ranks, pid) != (fault.ranks, fault.pid):
+                found.fault = replace(fault, ranks=ranks, pid=pid)
+                if ranks and not found.who:
+                    found.who.add(ranks)
+        self._join_cut()
+
+    def _join_cut(self) -> None:
+        """A rank that was killed while it printed said the beginning of what another one said whole."""
+        whole = [found for found in self.found.values() if found.fault.frames and not found.fault.cut][:100]
+        for key, found in list(self.found.items()):
+            fault = found.fault
+            if fault.kind != "exception" or fault.type != CUT or len(fault.frames) < 3:
                 continue
-            pid = self.workers.get(found.worker, fault.pid)
-            ranks = self.pids.get(pid, NO_RANKS) if pid is not None else NO_RANKS
-            number = found.process
-            if number is None and found.worker.startswith("VllmWorker-") and found.worker[11:].isdecimal():
-                number = int(found.worker[11:][:6])
-            if not ranks and number is not None:
-                ranks = self.ranks_of(number)
-            found.fault = replace(fault, pid=pid, ranks=ranks)
-            if ranks:
-                found.who.add(ranks)
+            for other in whole:
+                if other.fault.frames[: len(fault.frames) - 1] == fault.frames[:-1]:
+                    del self.found[key]
+                    self.add(
+                        replace(found, fault=replace(other.fault, ranks=fault.ranks, count=1)),
+                        _key(self, other),
+                    )
+                    break
 
     def ranks_of(self, number: int) -> frozenset[str]:
         """The labels of the process with this number over all, where the layout tells: pipeline stages outside."""
         pp, tp = self.size("pp_size"), self.size("tp_size")
         if pp * tp <= number or self.size("nnodes") > 1:
-            return frozenset((f"rank{number}",)) if pp * tp <= 1 and self.ranks else NO_RANKS
+            return NO_RANKS
         labels = []
         if pp > 1:
             labels.append(f"PP{number // tp}")
@@ -170,3 +230,7 @@ def same(fault: Fault) -> tuple[object, ...]:
     """Equal for one fault that several ranks report, or that is echoed by a parent process."""
     tail = tuple((frame.file, frame.line, frame.function) for frame in fault.frames[-4:])
     return (fault.kind, fault.type, normal(fault.message), tail)
+
+
+def _key(run: Run, wanted: Found) -> tuple[object, ...]:
+    return next(key for key, found in run.found.items() if found is wanted)

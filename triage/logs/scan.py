@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from triage.logs import facts, symptoms
 from triage.logs.frames import culprit, engine_of
@@ -35,10 +36,15 @@ _SYSTEMD = re.compile(
     r"(?P<what>Starting|Started|Stopping|Stopped) (?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
-_GATE = re.compile(
-    "|".join(re.escape(needle) for needle in dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *_STOP)))
-)
+_CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
+
+
+@lru_cache(maxsize=1)
+def _gate() -> re.Pattern[str]:
+    """Finds a line that may tell something: most lines tell nothing, and are not looked at again."""
+    needles = dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *_STOP))
+    return re.compile("|".join(re.escape(needle) for needle in needles))
 
 
 class Scan:
@@ -52,6 +58,7 @@ class Scan:
         self._order = number << 40
         self._open: dict[str, Run] = {}
         self._boot = ""
+        self._tells = _gate().search
 
     def read(self) -> None:
         for line in read_lines(self.source):
@@ -68,7 +75,7 @@ class Scan:
 
     def _line(self, line: Line) -> None:
         text = line.text[:MATCH_LIMIT]
-        telling = _GATE.search(text) is not None
+        telling = self._tells(text) is not None
         run = self._run(line, text, telling)
         for reading in self._streams.feed(line):
             self._exception(reading)
@@ -176,8 +183,11 @@ class Scan:
         if run is None:
             return
         fault = _blamed(fault)
-        weighed = weigh(fault, first.level)
-        found = Found(fault, weighed, first.order, first.phase)
+        found = Found(fault, weigh(fault, first.level), first.order, first.phase)
+        found.named = reading.named.order
+        child = _CHILD.match(fault.message)
+        if child is not None:
+            found.process = int(child[1])
         run.errors.pop(fault.header, None)
         run.add(found)
 
@@ -217,7 +227,7 @@ def _blamed(fault: Fault) -> Fault:
     """With the culprit frame of the fault, of its chain and of its members."""
     chain = tuple(_blamed(each) for each in fault.chain)
     members = tuple(_blamed(each) for each in fault.members)
-    frame = culprit(fault.frames)
-    if members and (frame is None or not engine_of(frame)):
-        frame = next((each.frame for each in members if each.frame and engine_of(each.frame)), frame)
+    # a group only gathers what its members raised
+    own = (each.frame for each in members if each.frame is not None and engine_of(each.frame))
+    frame = next(own, None) or culprit(fault.frames)
     return replace(fault, frame=frame, chain=chain, members=members)

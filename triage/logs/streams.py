@@ -8,7 +8,6 @@ can best use them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union
 
 from triage.logs.dumps import Dump
 from triage.logs.dumps import may_begin as may_begin_dump
@@ -26,7 +25,7 @@ IDLE = 2000
 
 MAX_WRITERS = 65_536
 
-Reading = Union[Traceback, Dump]
+Reading = Traceback | Dump
 _Key = tuple[object, ...]
 
 
@@ -50,6 +49,8 @@ class Streams:
         self._ranks: dict[_Key, frozenset[str]] = {}
         self._before: dict[_Key | None, Line] = {}
         self._latest: Line | None = None
+        self._fed: _Open | None = None  # what the unsigned line before this one belonged to
+        self._alternating = False
 
     def feed(self, line: Line) -> Iterator[Reading]:
         """The tracebacks that a line brings to their end. The line itself gets its ranks and time."""
@@ -139,17 +140,17 @@ class Streams:
                 continue
             if kind is Kind.FRAME and match is not None and reading.calls((match[3] or "").strip()):
                 score += 2
-            # of equals, the one that was fed last: lines of one writer tend to stay together
-            score = score * 2 + (held.misses == 0)
-            if score >= best_score:
+            # of equals the one that was fed last, for a writer's lines tend to stay together; where writers
+            # take turns, the other one
+            score = score * 2 + ((held is self._fed) is not self._alternating)
+            if score > best_score:
                 best, best_score, best_reading = held, score, (kind, match)
         begins = may_begin_dump(line.text) or plain[0] in (Kind.HEADER, Kind.GROUP)
         if best is not None and not (begins and best_score < 24):
             reading = best.reading
             if reading.feed(line, best_reading[0], best_reading[1]):  # type: ignore[arg-type]
-                for held in self._open.values():
-                    held.misses = 1
-                best.misses = 0
+                self._alternating = self._fed is not None and self._fed is not best
+                self._fed = best
                 best.fed = self._now
                 line.taken = True
                 line.ranks = line.ranks or reading.first.ranks
@@ -176,7 +177,9 @@ class Streams:
             yield self._finish(key)
         if len(self._open) >= MAX_OPEN:
             yield self._finish(next(iter(self._open)))
-        self._open[key] = _Open(reading, signed, self._now)
+        self._open[key] = held = _Open(reading, signed, self._now)
+        if not signed:
+            self._fed, self._alternating = held, False
         self._unsigned += not signed
         line.taken = True
 
@@ -186,7 +189,7 @@ class Streams:
         if before is None or line.number - before.number > 2:
             return ""
         if line.repeating:
-            return before.text[:500] if before.site == line.site and before.time == line.time else ""
+            return before.text[:500] if before.site == line.site else ""
         return before.text[:500] if before.text.endswith(":") else ""
 
     def _settle(self, key: _Key) -> None:

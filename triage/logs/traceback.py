@@ -14,6 +14,9 @@ from typing import Literal
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, Frame, Position
 
+CUT = "exception"
+"""The type of a traceback that ends before its exception."""
+
 MAX_FRAMES = 1000
 MAX_MESSAGE = 4000
 MAX_MESSAGE_LINES = 40
@@ -320,8 +323,9 @@ class Traceback:
             self.state = State.DONE
 
     @property
-    def empty(self) -> bool:
-        return not (self.part.type or self.part.frames or self.done or self.members)
+    def named(self) -> Line:
+        """The line that names the exception, as far as the log has it."""
+        return self.part.last or self.latest
 
     def fault(self, source: str) -> Fault | None:
         """The exception with its chain; None when there is nothing to tell."""
@@ -339,9 +343,8 @@ class Traceback:
             if not parts:
                 return None
             part, parts = parts[-1], parts[:-1]
-        if not part.type and not (part.frames and self.cut is False):
-            if not part.frames:
-                return None
+        if not part.type and not part.frames:
+            return None
         chain = tuple(self._fault(each, source) for each in reversed(parts))
         return self._fault(part, source, chain, tuple(self._fault(each, source) for each in members))
 
@@ -352,7 +355,7 @@ class Traceback:
         first = self.first
         return Fault(
             kind="exception",
-            type=part.type or "exception",
+            type=part.type or CUT,
             message="\n".join(part.message).strip(),
             position=Position(source, last.number, last.cursor),
             time=first.time or last.time,

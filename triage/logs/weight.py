@@ -23,6 +23,8 @@ class Weight(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Weighed:
+    """A weight, and the reason for it in words that may follow "because"."""
+
     weight: Weight
     because: str = ""
 
@@ -97,15 +99,32 @@ _PHRASES: tuple[tuple[re.Pattern[str], Weighed], ...] = (
 
 def weigh(fault: Fault, level: str) -> Weighed:
     """The weight of an exception or native dump; `level` is that of the record that carried it."""
-    name = fault.type.rpartition(".")[2].partition("(")[0]
-    if fault.header.startswith(("Exception ignored in", "Exception in thread Thread-")) and not fault.frames:
-        return Weighed(Weight.TEARDOWN, "the interpreter was ending")
     if fault.header.startswith("Exception ignored in") or (
         fault.frames and fault.frames[-1].function == "__del__"
     ):
         return Weighed(Weight.TEARDOWN, "raised while objects were being destroyed")
     if level in ("WARNING", "INFO", "DEBUG", "NOTICE"):
         return Weighed(Weight.BENIGN, f"the program itself logged it as {level} and went on")
+    return _weigh(fault)
+
+
+def _weigh(fault: Fault) -> Weighed:
+    if fault.members:
+        return min(map(_weigh, fault.members), key=lambda weighed: weighed.weight)
+    own = _alone(fault)
+    if not fault.chain:
+        return own
+    origin = _alone(fault.chain[-1])
+    if own.weight is Weight.ROOT and origin.weight in (Weight.TIMEOUT, Weight.CONSEQUENCE, Weight.WEAK):
+        return Weighed(origin.weight, f"it began with {fault.chain[-1].type}: {origin.because}")
+    if own.weight is Weight.CONSEQUENCE and origin.weight is Weight.ROOT and fault.link == "cause":
+        return Weighed(Weight.ROOT, f"it was raised from {fault.chain[-1].type}")
+    return own
+
+
+def _alone(fault: Fault) -> Weighed:
+    """The weight of an exception by its type and its message."""
+    name = fault.type.rpartition(".")[2].partition("(")[0]
     known = _TYPES.get(name)
     if known is not None:
         return known

@@ -22,7 +22,7 @@ _GCP = re.compile(
     r"(DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) {1,4}"
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)(?: |$)"
 )
-_KIBANA = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}), (\d{4}) @ (\d\d:\d\d:\d\d)\.(\d{3})\s?")
+_KIBANA = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}), (\d{4}) @ (\d\d:\d\d:\d\d)\.(\d{3}) {0,4}")
 _BUILDKITE = re.compile(r"\[(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)\] ?")
 _MPIRUN = re.compile(
     r"(?:[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4}))?\[\d{1,6},(\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"
@@ -42,7 +42,7 @@ def peel(line: Line) -> bool:
     else:
         match = _GCP.match(text)
         if match is not None:
-            line.level = match[1]
+            # the console's severity only says which stream the line came from
             line.at(times.iso(match[2], match[3], match[4], match[5]))
             line.text = text[match.end() :]
             line.enveloped = True
