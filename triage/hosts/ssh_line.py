@@ -63,6 +63,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
                 stack.callback(_end_proxy, process)
             else:
                 carrier = socket.create_connection((target.hostname, target.port), target.connect_timeout)
+                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a command is small packets
             stack.callback(carrier.close)
             transport = paramiko.Transport(carrier)
             stack.callback(transport.close)

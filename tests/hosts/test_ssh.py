@@ -1,0 +1,481 @@
+"""Behaviour over a real sshd on loopback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.hosts.conftest import Server, free_port, keygen, start_sshd
+from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.hosts import Connection, ConnectionOptions, open_connection
+from triage.hosts.ssh import SshConnection
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture
+def connection(server: Server) -> Iterator[Connection]:
+    opened = open_connection("box")
+    yield opened
+    opened.close()
+
+
+def running(marker: str) -> list[int]:
+    """Pids of processes whose command line holds the marker."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if marker.encode() in path.read_bytes() and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def gone(marker: str, within: float = 10.0) -> bool:
+    deadline = time.monotonic() + within
+    while running(marker):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_runs_a_command_and_keeps_both_streams_and_the_status_apart(connection: Connection) -> None:
+    output = connection.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (output.code, output.stdout, output.stderr, output.cut) == (3, b"out\n", b"err\n", "")
+
+
+def test_names_and_address(connection: Connection, server: Server) -> None:
+    assert connection.name == "box"
+    assert connection.address.endswith(f"@127.0.0.1:{server.port}")
+
+
+def test_commands_find_a_plain_locale_and_utc(connection: Connection) -> None:
+    assert connection.run(["sh", "-c", "echo $LC_ALL $TZ"]).stdout == b"C UTC\n"
+
+
+def test_a_command_that_is_not_there_gives_127(connection: Connection) -> None:
+    assert connection.run(["no-such-command-anywhere"]).code == 127
+
+
+def test_death_by_signal_is_a_negative_code(connection: Connection) -> None:
+    assert connection.run(["sh", "-c", "kill -9 $$"]).code == -signal.SIGKILL
+
+
+def test_ten_megabytes_on_both_streams_at_once_and_in_order(connection: Connection) -> None:
+    script = f"head -c {10 * MEGABYTE} /dev/zero & head -c {10 * MEGABYTE} /dev/zero | tr '\\0' e >&2; wait"
+    output = connection.run(["sh", "-c", script])
+    assert output.code == 0
+    assert output.stdout == b"\0" * 10 * MEGABYTE
+    assert output.stderr == b"e" * 10 * MEGABYTE
+
+
+def test_standard_input_and_output_at_once(connection: Connection) -> None:
+    data = os.urandom(5 * MEGABYTE)
+    assert connection.run(["cat"], stdin=data).stdout == data
+
+
+def test_a_command_that_does_not_want_its_input_is_no_error(connection: Connection) -> None:
+    assert connection.run(["true"], stdin=b"x" * 5 * MEGABYTE).code == 0
+
+
+def test_the_time_limit_keeps_what_came_and_ends_the_remote_process(connection: Connection) -> None:
+    output = connection.run(["sh", "-c", "echo early; sleep 98.7601"], timeout=1)
+    assert (output.code, output.stdout, output.cut) == (None, b"early\n", "time")
+    assert gone("98.7601")
+
+
+def test_the_time_limit_ends_a_process_that_ignores_sigterm(connection: Connection) -> None:
+    output = connection.run(["sh", "-c", "trap '' TERM; while :; do sleep 0.5; done # 98.7602"], timeout=1)
+    assert output.cut == "time"
+    assert gone("98.7602")
+
+
+def test_the_byte_limit_keeps_exactly_so_much_and_ends_the_remote_process(connection: Connection) -> None:
+    output = connection.run(["sh", "-c", "yes; : 98.7603"], limit=MEGABYTE)
+    assert (output.code, output.cut, len(output.stdout)) == (None, "bytes", MEGABYTE)
+    assert gone("98.7603")
+
+
+def test_a_child_that_holds_the_output_open_does_not_hold_us(connection: Connection) -> None:
+    output = connection.run(["sh", "-c", "sleep 20.5501 & echo done"], timeout=15)
+    assert (output.code, output.stdout, output.cut) == (0, b"done\n", "")
+    for pid in running("20.5501"):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_process_that_closes_its_outputs_is_waited_for(connection: Connection) -> None:
+    assert connection.run(["sh", "-c", "exec >&- 2>&-; sleep 1; exit 5"]).code == 5
+
+
+HOSTILE = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "a; touch pwned",
+    "a\ntouch pwned\n",
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "a && touch pwned || touch pwned",
+    "-n",
+    "--",
+    "",
+    " ",
+    "*",
+    "~root",
+    "$HOME",
+    "${IFS}",
+    "!!",
+    "\\",
+    "\\n",
+    "%s%n",
+    "ünïcödé 日本語 🙂",
+    "\x1b[31mred\x07",
+    "\u202eevil",
+]
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_arguments_arrive_as_they_are(connection: Connection, word: str) -> None:
+    output = connection.run(["printf", "%s\\0", word, "last"])
+    assert output.stdout.decode() == f"{word}\0last\0"
+
+
+def test_no_hostile_argument_ran_anything(connection: Connection) -> None:
+    for word in HOSTILE:
+        connection.run(["test", "-e", word])
+    assert connection.run(["sh", "-c", "ls pwned ~/pwned"]).code != 0
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
+def test_any_arguments_arrive_as_they_are(connection: Connection, words: list[str]) -> None:
+    output = connection.run(["printf", "%s\\0", *words, "end"])
+    assert output.stdout.decode() == "".join(f"{word}\0" for word in [*words, "end"])
+
+
+def test_a_nul_in_an_argument_is_refused(connection: Connection) -> None:
+    with pytest.raises(UsageError, match="NUL"):
+        connection.run(["echo", "a\0b"])
+
+
+def test_a_file_with_a_hostile_name_can_be_read(connection: Connection, tmp_path: Path) -> None:
+    path = tmp_path / "$(touch x) 'it''s' \"q\"\nnewline"
+    path.write_text("content")
+    assert connection.run(["cat", "--", str(path)]).stdout == b"content"
+
+
+def test_stream_yields_as_it_comes_and_says_when_nothing_does(connection: Connection) -> None:
+    pieces = list(connection.stream(["sh", "-c", "echo a; sleep 2; echo b"], timeout=20))
+    assert b"".join(pieces) == b"a\nb\n"
+    assert b"" in pieces[pieces.index(b"a\n") : pieces.index(b"b\n")]
+
+
+def test_closing_a_stream_ends_the_command(connection: Connection) -> None:
+    stream = connection.stream(["sh", "-c", "echo up; sleep 98.7604"], timeout=500)
+    assert next(piece for piece in stream if piece) == b"up\n"
+    assert running("98.7604")
+    stream.close()  # type: ignore[attr-defined]
+    assert gone("98.7604")
+
+
+def test_a_stream_ends_at_its_time_limit(connection: Connection) -> None:
+    pieces = list(connection.stream(["sh", "-c", "echo up; sleep 98.7605"], timeout=1))
+    assert b"".join(pieces) == b"up\n"
+    assert gone("98.7605")
+
+
+def test_a_stream_does_not_stop_on_much_standard_error(connection: Connection) -> None:
+    script = f"head -c {8 * MEGABYTE} /dev/zero >&2; echo end"
+    assert b"".join(connection.stream(["sh", "-c", script], timeout=30)) == b"end\n"
+
+
+def test_one_connection_carries_many_commands(connection: Connection, server: Server) -> None:
+    for number in range(20):
+        assert connection.run(["echo", str(number)]).stdout == f"{number}\n".encode()
+    accepted = (server.directory / "sshd.log").read_text().count("Accepted publickey")
+    assert accepted == 1
+
+
+def sessions(server: Server) -> list[int]:
+    """The sshd processes that serve connections."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.process.pid)], capture_output=True)
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def test_a_dropped_connection_is_opened_again(connection: SshConnection, server: Server) -> None:
+    for pid in sessions(server):
+        os.kill(pid, signal.SIGKILL)
+    while connection._line.transport.is_active():
+        time.sleep(0.01)
+    assert connection.run(["echo", "again"]).stdout == b"again\n"
+
+
+def test_a_server_that_dies_under_a_command_is_an_error_not_a_hang(
+    connection: Connection, server: Server
+) -> None:
+    stream = connection.stream(["cat", "/dev/zero"], timeout=60)
+    next(piece for piece in stream if piece)
+    serving = sessions(server)
+    server.stop()
+    for pid in serving:
+        os.kill(pid, signal.SIGKILL)
+    for _ in stream:
+        pass
+    with pytest.raises(UnreachableError, match="connecting to"):
+        connection.run(["true"])
+
+
+def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_way_on(server: Server) -> None:
+    server.known_hosts.unlink()
+    with pytest.raises(RefusedError) as caught:
+        open_connection("box")
+    assert fingerprint(server.directory / "host_key.pub") in caught.value.happened
+    assert "--host-key accept-new" in caught.value.next
+    assert not server.known_hosts.exists()
+
+
+def test_accept_new_adds_the_key_and_says_so(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.known_hosts.write_text("# a comment without a newline at its end")
+    with caplog.at_level(logging.WARNING):
+        open_connection("box", ConnectionOptions(host_key="accept-new")).close()
+    assert fingerprint(server.directory / "host_key.pub") in caplog.text
+    assert server.known_hosts.read_text().startswith("# a comment without a newline at its end\n[127.0.0.1]")
+    open_connection("box").close()  # known from now on
+
+
+@pytest.mark.parametrize("policy", ["strict", "accept-new"])
+def test_a_changed_key_is_refused_with_both_fingerprints(server: Server, policy: str, tmp_path: Path) -> None:
+    other = keygen(tmp_path / "other")
+    words = (tmp_path / "other.pub").read_text().split()
+    server.known_hosts.write_text(f"[127.0.0.1]:{server.port} {words[0]} {words[1]}\n")
+    before = server.known_hosts.read_bytes()
+    with pytest.raises(RefusedError) as caught:
+        open_connection("box", ConnectionOptions(host_key=policy))  # type: ignore[arg-type]
+    assert fingerprint(other.with_suffix(".pub")) in caught.value.happened
+    assert fingerprint(server.directory / "host_key.pub") in caught.value.happened
+    assert "ssh-keygen" in caught.value.next
+    assert server.known_hosts.read_bytes() == before
+
+
+def test_a_key_of_another_type_than_the_known_one_is_a_change_too(server: Server, tmp_path: Path) -> None:
+    keygen(tmp_path / "other", "ecdsa")
+    words = (tmp_path / "other.pub").read_text().split()
+    server.known_hosts.write_text(f"[127.0.0.1]:{server.port} {words[0]} {words[1]}\n")
+    with pytest.raises(RefusedError, match="CHANGED"):
+        open_connection("box", ConnectionOptions(host_key="accept-new"))
+
+
+def test_strict_host_key_checking_no_does_not_weaken_us(server: Server) -> None:
+    server.known_hosts.unlink()
+    server.alias("StrictHostKeyChecking no", "UserKnownHostsFile /dev/null")
+    with pytest.raises(RefusedError, match="not known"):
+        open_connection("box")
+
+
+def test_a_revoked_key_is_refused(server: Server) -> None:
+    line = server.known_hosts.read_text()
+    server.known_hosts.write_text(line + f"@revoked * {' '.join(line.split()[1:])}\n")
+    with pytest.raises(RefusedError, match="revoked"):
+        open_connection("box")
+
+
+def test_hashed_known_hosts_are_understood(server: Server) -> None:
+    subprocess.run(["ssh-keygen", "-H", "-f", str(server.known_hosts)], check=True, capture_output=True)
+    assert "127.0.0.1" not in server.known_hosts.read_text()
+    open_connection("box").close()
+
+
+def test_host_key_alias_is_what_known_hosts_is_asked_for(server: Server) -> None:
+    words = server.known_hosts.read_text().split()
+    server.known_hosts.write_text(f"fleet-node {words[1]} {words[2]}\n")
+    server.alias("HostKeyAlias fleet-node")
+    open_connection("box").close()
+
+
+def test_known_hosts_with_several_key_types_takes_the_one_the_host_has(
+    server: Server, tmp_path: Path
+) -> None:
+    keygen(tmp_path / "other", "ecdsa")
+    words = (tmp_path / "other.pub").read_text().split()
+    server.known_hosts.write_text(
+        f"[127.0.0.1]:{server.port} {words[0]} {words[1]}\n" + server.known_hosts.read_text()
+    )
+    open_connection("box").close()
+
+
+def test_a_key_that_the_host_does_not_take(server: Server) -> None:
+    keygen(server.home / ".ssh" / "id_ed25519")
+    with pytest.raises(UnreachableError) as caught:
+        open_connection("box")
+    assert "authentication failed" in caught.value.happened
+    assert "id_ed25519: refused" in caught.value.happened
+    assert caught.value.next.startswith("ssh -v")
+    assert caught.value.exit_code == 3
+
+
+def test_a_key_with_a_passphrase_says_what_to_do(server: Server) -> None:
+    keygen(server.home / ".ssh" / "id_ed25519", passphrase="secret words")
+    with pytest.raises(UnreachableError, match="passphrase; run ssh-add"):
+        open_connection("box")
+
+
+def test_no_key_at_all(server: Server) -> None:
+    (server.home / ".ssh" / "id_ed25519").unlink()
+    with pytest.raises(UnreachableError, match="no key to offer"):
+        open_connection("box")
+
+
+def test_identity_file_of_the_configuration_is_used(server: Server) -> None:
+    (server.home / ".ssh" / "id_ed25519").rename(server.home / ".ssh" / "work")
+    server.alias("IdentityFile ~/.ssh/work", "IdentitiesOnly yes")
+    open_connection("box").close()
+
+
+@pytest.fixture
+def agent(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An ssh-agent that holds the client's key, whose private half is then taken away."""
+    path = server.home / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 10
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+    key = server.home / ".ssh" / "id_ed25519"
+    subprocess.run(["ssh-add", "-q", str(key)], check=True, timeout=30)
+    key.unlink()
+    yield
+    process.terminate()
+    process.wait(10)
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_key_from_the_agent(server: Server) -> None:
+    open_connection("box").close()
+
+
+@pytest.mark.usefixtures("agent")
+def test_identities_only_keeps_the_agents_other_keys_back(server: Server) -> None:
+    keygen(server.home / ".ssh" / "other")
+    server.alias("IdentityFile ~/.ssh/other", "IdentitiesOnly yes")
+    with pytest.raises(UnreachableError) as caught:
+        open_connection("box")
+    assert "agent" not in caught.value.happened
+
+
+@pytest.mark.usefixtures("agent")
+def test_identities_only_uses_the_agent_for_the_key_it_names(server: Server) -> None:
+    server.alias("IdentityFile ~/.ssh/id_ed25519", "IdentitiesOnly yes")  # only its .pub is there
+    open_connection("box").close()
+
+
+def test_an_agent_that_does_not_answer_is_left_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(server.home / "silent"))
+        silent.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(server.home / "silent"))
+        open_connection("box").close()
+
+
+def test_an_unknown_host_name(server: Server) -> None:
+    with pytest.raises(UnreachableError, match="no such host name") as caught:
+        open_connection("no-such-host.invalid")
+    assert caught.value.exit_code == 3
+    assert caught.value.next
+
+
+def test_a_refused_connection(server: Server) -> None:
+    with pytest.raises(UnreachableError, match="refused") as caught:
+        open_connection(f"127.0.0.1:{free_port()}")
+    assert caught.value.next.startswith("ssh -v")
+
+
+def test_a_port_that_accepts_and_says_nothing_is_a_time_out(server: Server) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        name = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(UnreachableError, match=r"banner|no answer"):
+            open_connection(name, ConnectionOptions(connect_timeout=1))
+
+
+def test_a_port_that_speaks_something_else(server: Server) -> None:
+    command = "printf 'HTTP/1.1 400 Bad Request\\r\\n\\r\\n'; cat"
+    server.alias(f"ProxyCommand {command}")
+    with pytest.raises(UnreachableError, match="connecting to"):
+        open_connection("box", ConnectionOptions(connect_timeout=3))
+
+
+def test_a_proxy_command(server: Server, tmp_path: Path) -> None:
+    relay = (
+        "import socket,sys,threading,os\n"
+        "s=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
+        "def up():\n"
+        "    while d:=os.read(0,65536): s.sendall(d)\n"
+        "threading.Thread(target=up,daemon=True).start()\n"
+        "while d:=s.recv(65536): os.write(1,d)\n"
+    )
+    script = tmp_path / "relay.py"
+    script.write_text(relay)
+    server.alias(f"ProxyCommand python3 {shlex.quote(str(script))} %h %p 2>/dev/null")
+    opened = open_connection("box")
+    assert opened.run(["echo", "through"]).stdout == b"through\n"
+    opened.close()
+    assert gone(str(script))
+
+
+def test_a_proxy_command_that_fails_is_quoted(server: Server) -> None:
+    server.alias("ProxyCommand sh -c 'echo no route today >&2; exit 1'")
+    with pytest.raises(UnreachableError, match="no route today"):
+        open_connection("box")
+
+
+def test_a_jump_host(server: Server) -> None:
+    server.config.write_text(
+        f"Host jump\n  HostName 127.0.0.1\n  Port {server.port}\n"
+        f"Host box\n  HostName 127.0.0.1\n  Port {server.port}\n  ProxyJump jump\n"
+    )
+    opened = open_connection("box")
+    assert opened.run(["echo", "through"]).stdout == b"through\n"
+    opened.close()
+    accepted = (server.directory / "sshd.log").read_text().count("Accepted publickey")
+    assert accepted == 2
+
+
+def test_a_jump_that_leads_to_itself(server: Server) -> None:
+    server.alias("ProxyJump box")
+    with pytest.raises(UsageError, match="too many jumps"):
+        open_connection("box")
+
+
+def test_an_account_whose_shell_does_not_run_commands(server: Server, tmp_path: Path) -> None:
+    server.stop()
+    directory = tmp_path / "forced"
+    directory.mkdir()
+    for name in ("host_key", "host_key.pub", "authorized_keys"):
+        (directory / name).write_bytes((server.directory / name).read_bytes())
+    (directory / "host_key").chmod(0o600)
+    forced = start_sshd(directory, server.home, "ForceCommand echo This account is not available; exit 1")
+    try:
+        forced.trust()
+        forced.alias()
+        with pytest.raises(UnreachableError, match="This account is not available"):
+            open_connection("box").run(["true"])
+    finally:
+        forced.stop()
+
+
+def fingerprint(public_key: Path) -> str:
+    out = subprocess.run(["ssh-keygen", "-lf", str(public_key)], check=True, capture_output=True).stdout
+    return out.split()[1].decode()
