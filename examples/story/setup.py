@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import fcntl
 import hashlib
 import importlib.util
 import json
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -24,7 +25,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 VERSION = "0.5.11"
 STAMP = "story.json"
-HELPERS = ("msgspec", "psutil", "setproctitle")  # SGLang's own requirements that the story uses for real
+UNIT = "sglang-kimi.service"
+MODEL = "Kimi-K2.6"
+HELPERS = ("msgspec==0.23.0", "psutil==7.2.2", "setproctitle==1.3.8")  # SGLang's own, used for real
 OTHER_PYTHONS = ("3.12", "3.11", "3.10")  # whose wheels serve when there is none for this Python
 
 
@@ -39,35 +42,51 @@ def prepare(directory: Path, version: str = VERSION) -> bool:
     """
     directory = directory.resolve()
     stamp = _stamp(version)
-    if _read_stamp(directory) == stamp:
-        return False
-    if directory.exists() and any(directory.iterdir()) and _read_stamp(directory) is None:
-        raise SetupError(f"{directory} is not empty and was not made by this program; choose another directory")
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as scratch:
-        built = Path(scratch) / "new"
-        _build(built, directory, version)
-        (built / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
-        _put(built, directory, aside=Path(scratch) / "old")
+    with (directory.parent / f".{directory.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _read_stamp(directory)
+        if found == stamp:
+            return False
+        if found is None and directory.exists() and any(directory.iterdir()):
+            raise SetupError(f"{directory} holds something else; choose another directory")
+        with tempfile.TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as scratch:
+            built = Path(scratch) / "new"
+            _build(built, directory, version)
+            (built / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
+            if directory.exists():
+                directory.rename(Path(scratch) / "old")
+            built.rename(directory)
     return True
 
 
 def site_packages(directory: Path) -> Path:
     """Where the environment's packages are."""
-    return Path(sysconfig.get_path("purelib", "venv", {"base": str(directory), "platbase": str(directory)}))
+    return directory / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def command(directory: Path, *more: str, model: str = MODEL, port: int = 30000) -> list[str]:
+    """The service's command line, as on a GPU host; an option given twice counts as given last."""
+    launch = [str(directory / "bin" / "python"), "-m", "sglang.launch_server"]
+    launch += ["--model-path", str(directory / "models" / model), "--served-model-name", model.lower()]
+    launch += ["--pp-size", "8", "--trust-remote-code", "--host", "127.0.0.1", "--port", str(port)]
+    return [*launch, *more]
 
 
 def _build(built: Path, final: Path, version: str) -> None:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(built)
+    for script in (built / "bin").glob("[Aa]ctivate*"):
+        script.unlink()  # they name the directory where it was built
     packages = site_packages(built)
     _install_sglang(packages, version)
     _pip("install", "--target", str(packages), *HELPERS)
-    (packages / "torch-of-setup.pth").write_text(f"{_home_of('torch')}\n{_home_of('numpy')}\n", encoding="utf-8")
+    homes = f"{_home_of('torch')}\n{_home_of('numpy')}\n"
+    (packages / "torch-of-setup.pth").write_text(homes, encoding="utf-8")
     shutil.copytree(HERE / "service", packages / "story", ignore=shutil.ignore_patterns("__pycache__"))
     (packages / "story.pth").write_text("import story.hook\n", encoding="utf-8")
     shutil.copytree(HERE / "models", built / "models")
-    unit = (HERE / "sglang-kimi.service").read_text(encoding="utf-8")
-    (built / "sglang-kimi.service").write_text(unit.replace("@DIR@", str(final)), encoding="utf-8")
+    unit = (HERE / UNIT).read_text(encoding="utf-8")
+    (built / UNIT).write_text(unit.replace("@COMMAND@", shlex.join(command(final))), encoding="utf-8")
     _compile(packages)
 
 
@@ -78,7 +97,8 @@ def _install_sglang(packages: Path, version: str) -> None:
     tries = [wanted, *((*wanted, *foreign, python) for python in OTHER_PYTHONS)]
     for number, arguments in enumerate(tries, 1):
         try:
-            return _pip(*arguments)
+            _pip(*arguments)
+            return
         except SetupError:
             if number == len(tries):
                 raise
@@ -86,12 +106,11 @@ def _install_sglang(packages: Path, version: str) -> None:
 
 def _compile(packages: Path) -> None:
     """Compile what runs, as pip would have compiled everything."""
-    real = runpy.run_path(str(HERE / "service" / "real.py"))["REAL"]
     compileall.compile_dir(packages / "story", quiet=2)
-    for name in real:
-        for file in (packages / f"{name.replace('.', '/')}.py", packages / name.replace(".", "/") / "__init__.py"):
-            if file.exists():
-                compileall.compile_file(file, quiet=2)
+    for pattern in runpy.run_path(str(HERE / "service" / "real.py"))["PATTERNS"]:
+        path = pattern.replace(".", "/")
+        for file in (*packages.glob(f"{path}.py"), *packages.glob(f"{path}/__init__.py")):
+            compileall.compile_file(file, quiet=2)
 
 
 def _pip(*arguments: str) -> None:
@@ -112,9 +131,9 @@ def _home_of(package: str) -> Path:
 def _stamp(version: str) -> dict[str, str]:
     """What an environment was made of."""
     digest = hashlib.sha256()
-    for file in sorted(HERE.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":
-            digest.update(f"{file.relative_to(HERE)}\0".encode() + file.read_bytes())
+    sources = [HERE / "setup.py", HERE / UNIT, *HERE.glob("service/*.py"), *HERE.glob("models/*/*.json")]
+    for file in sorted(sources):
+        digest.update(f"{file.relative_to(HERE)}\0".encode() + file.read_bytes())
     return {
         "version": version,
         "python": sys.version,
@@ -128,13 +147,6 @@ def _read_stamp(directory: Path) -> object:
         return json.loads((directory / STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def _put(built: Path, directory: Path, aside: Path) -> None:
-    """Rename `built` to `directory`, whose old content goes to `aside`."""
-    if directory.exists():
-        directory.rename(aside)
-    built.rename(directory)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from story.real import REAL
+from .real import is_real
 
 
 class Absent:
@@ -71,7 +71,7 @@ class AbsentModule(ModuleType):
     """A module, and a package, in which every name is absent unless it is a real module."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or f"{self.__name__}.{name}" in REAL:
+        if name.startswith("__") or is_real(f"{self.__name__}.{name}"):
             raise AttributeError(name)
         return self.__dict__.setdefault(name, Absent(f"{self.__name__}.{name}"))
 
@@ -113,7 +113,7 @@ class Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         values = self._values.get(name, {})
         installed = PathFinder.find_spec(name, path)
-        if name in REAL and installed and installed.origin:
+        if is_real(name) and installed and installed.origin:
             installed.loader = RealLoader(name, installed.origin, values)
             return installed
         if name.partition(".")[0] != "sglang" and (installed or not _imported_by_sglang()):

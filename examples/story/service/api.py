@@ -14,8 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from story import words
-from story.link import Link, Request
+from . import words
+from .link import Link, Request
 
 JSON = dict[str, Any]
 
@@ -126,7 +126,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _health(self) -> None:
         if self.service.starting or self.service.stopping:
-            return self._answer(None, HTTPStatus.SERVICE_UNAVAILABLE)
+            self._answer(None, HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         request = Request(next(self.service.numbers), [words.END], 1, 0.0, 0, False)
         self.service.link.submit(request).get()
         time.sleep(1)  # SGLang looks once a second
@@ -203,7 +204,8 @@ class Completion:
         limit = self.service.link.span
         if len(tokens) >= limit:
             raise BadRequest(
-                f"The input ({len(tokens)} tokens) is longer than the model's context length ({limit} tokens)."
+                f"The input ({len(tokens)} tokens) is longer than the model's "
+                f"context length ({limit} tokens)."
             )
         wanted = self._number("max_completion_tokens") or self._number("max_tokens")
         most = int(wanted or self._most_by_default(limit - len(tokens)))

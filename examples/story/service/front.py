@@ -24,9 +24,9 @@ from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.entrypoints import engine
 from sglang.srt.utils import kill_itself_when_parent_died, kill_process_tree
 
-from story import api, stage
-from story.absent import Absent
-from story.link import Link
+from . import api, stage
+from .absent import Absent
+from .link import Link
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,10 @@ def _warm_up(service: api.Service, url: str) -> None:
         "text": "The capital city of France is",
         "sampling_params": {"temperature": 0, "max_new_tokens": 8},
     }
-    for request in (f"{url}/model_info", urllib.request.Request(f"{url}/generate", json.dumps(body).encode())):
+    for request in (
+        f"{url}/model_info",
+        urllib.request.Request(f"{url}/generate", json.dumps(body).encode()),
+    ):
         with urllib.request.urlopen(request, timeout=600) as answer:
             answer.read()
     service.starting = False

@@ -7,8 +7,11 @@ place. Any other program of this environment sees the packages as they were inst
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from typing import Any
+
+OLDEST = (0, 5, 10)  # older ones come up in another way
 
 
 class Entrance:
@@ -19,7 +22,10 @@ class Entrance:
         if name != "sglang":
             return None
         sys.meta_path.remove(Entrance)  # type: ignore[arg-type]
-        from story import absent, standins
+        version = metadata.version("sglang")
+        if tuple(int(part) for part in version.split(".")[:3]) < OLDEST:
+            sys.exit(f"story: sglang {version} is here to be read; what runs is 0.5.10 and newer")
+        from . import absent, standins
 
         standins.prepare_torch()
         return absent.install(standins.VALUES).find_spec(name, path, target)

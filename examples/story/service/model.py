@@ -14,9 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm
 
-from story import words
+from . import words
 
 WIDTH = 64
+PRECISE = torch.float64  # precise enough for an answer not to depend on what else is in its batch
+RELUCTANCE = 3.0  # to end an answer
+BRANCH = 0.15  # so that many layers do not drown the tokens
+POSITIONS = 1024  # then they begin again
 
 
 class Span(NamedTuple):
@@ -27,11 +31,10 @@ class Span(NamedTuple):
     new: int  # tokens of this batch
 
 
-class Layer(nn.Module):
+class Layer:
     """One decoder layer; `layer_id` is its number in the whole model, as the pool expects it."""
 
     def __init__(self, layer_id: int) -> None:
-        super().__init__()
         self.layer_id = layer_id
 
     def bind(self, pool: Any) -> None:
@@ -50,10 +53,10 @@ class Layer(nn.Module):
         self.up = _matrix(draw, WIDTH, 2 * WIDTH)
         self.down = _matrix(draw, 2 * WIDTH, WIDTH)
 
-    def forward(self, hidden: Tensor, spans: list[Span]) -> Tensor:
-        """`hidden`: float32 [tokens of all spans, WIDTH]."""
-        hidden = hidden + self._attend(layer_norm(hidden, (WIDTH,)), spans)
-        return hidden + gelu(layer_norm(hidden, (WIDTH,)) @ self.up) @ self.down
+    def run(self, hidden: Tensor, spans: list[Span]) -> Tensor:
+        """`hidden`: PRECISE [tokens of all spans, WIDTH]."""
+        hidden = hidden + BRANCH * self._attend(layer_norm(hidden, (WIDTH,)), spans)
+        return hidden + BRANCH * gelu(layer_norm(hidden, (WIDTH,)) @ self.up) @ self.down
 
     def _attend(self, hidden: Tensor, spans: list[Span]) -> Tensor:
         heads, key_dim = self.keys.shape[-2:]
@@ -63,11 +66,13 @@ class Layer(nn.Module):
         mixed, at = [], 0
         for base, done, new in spans:
             rows, here = slice(base + done, base + done + new), slice(at, at + new)
-            self.keys[rows] = key[here].to(self.keys.dtype)
+            self.keys[rows] = key[here]
             if value is not None:
-                self.values[rows] = value[here].to(self.values.dtype)
+                self.values[rows] = value[here]
             seen = slice(base, base + done + new)
-            mixed.append(_attention(query[here], self.keys[seen].float(), self.values[seen].float(), done))
+            keys = self.keys[seen].to(PRECISE)
+            values = keys[..., : self.values.shape[-1]] if self.shared else self.values[seen].to(PRECISE)
+            mixed.append(_attention(query[here], keys, values))
             at += new
         return torch.cat(mixed).flatten(1) @ self.from_value
 
@@ -75,51 +80,53 @@ class Layer(nn.Module):
 class StageModel(nn.Module):
     """The layers of one stage. `layers` holds `start_layer` to `end_layer` (exclusive) alone."""
 
-    def __init__(self, start_layer: int, end_layer: int, layer_count: int) -> None:
+    def __init__(self, start_layer: int, end_layer: int) -> None:
         super().__init__()
         self.start_layer = start_layer
         self.end_layer = end_layer
-        self.first = start_layer == 0
-        self.last = end_layer == layer_count
-        self.layers = nn.ModuleList(Layer(number) for number in range(start_layer, end_layer))
+        self.layers = [Layer(number) for number in range(start_layer, end_layer)]
         draw = torch.Generator().manual_seed(1)
-        self.embedding = _matrix(draw, words.SIZE, WIDTH) * WIDTH**0.5
-        self.position = _matrix(draw, 4096, WIDTH)
+        self.embedding = torch.randn(words.SIZE, WIDTH, generator=draw, dtype=PRECISE)
+        self.position = torch.randn(POSITIONS, WIDTH, generator=draw, dtype=PRECISE)
         self.head = _matrix(draw, WIDTH, words.ANSWERS)
 
     def bind(self, pool: Any) -> None:
         """Give every layer its buffers."""
         for layer in self.layers:
-            layer.bind(pool)  # type: ignore[operator]
+            layer.bind(pool)
 
-    def forward(self, tokens: Tensor, spans: list[Span], pp_proxy_tensors: Tensor | None = None) -> Tensor:
-        """Run the stage's layers: on int64 token ids in the first stage, then on what the stage before sent.
+    def forward(self, pp_proxy_tensors: Tensor, spans: list[Span]) -> Tensor:
+        """Run the stage's layers on what the stage before sent; the first stage gets token ids.
 
-        Takes [tokens of all spans] or float32 [tokens of all spans, WIDTH]; gives float32 [..., WIDTH].
+        Takes int64 [tokens of all spans] or PRECISE [tokens of all spans, WIDTH]; gives the latter.
         """
-        hidden = self._embed(tokens, spans) if pp_proxy_tensors is None else pp_proxy_tensors
+        hidden = pp_proxy_tensors
+        if self.start_layer == 0:
+            hidden = self._embed(hidden, spans)
         for layer in self.layers:
-            hidden = layer(hidden, spans)
+            hidden = layer.run(hidden, spans)
         return hidden
 
     def _embed(self, tokens: Tensor, spans: list[Span]) -> Tensor:
         positions = torch.cat([torch.arange(done, done + new) for _, done, new in spans])
-        return self.embedding[tokens] + self.position[positions % len(self.position)]
+        return self.embedding[tokens] + self.position[positions % POSITIONS]
 
     def logits(self, hidden: Tensor, spans: list[Span]) -> Tensor:
-        """float32 [spans, words.ANSWERS] for the token after each span."""
+        """PRECISE [spans, words.ANSWERS] for the token after each span."""
         lasts = torch.tensor([new for *_, new in spans]).cumsum(0) - 1
-        return layer_norm(hidden[lasts], (WIDTH,)) @ self.head
+        logits = layer_norm(hidden[lasts], (WIDTH,)) @ self.head
+        logits[:, words.END] -= RELUCTANCE
+        return logits
 
 
 def _matrix(draw: torch.Generator, rows: int, columns: int) -> Tensor:
-    return torch.randn(rows, columns, generator=draw) * (2.0 / rows) ** 0.5
+    return torch.randn(rows, columns, generator=draw, dtype=PRECISE).mul((2.0 / rows) ** 0.5)
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, done: int) -> Tensor:
-    """Causal attention of new tokens over all tokens: [new, heads, dim] x [all, heads, dim]."""
-    scores = torch.einsum("nhd,ahd->hna", query, key) / query.shape[-1] ** 0.5
+def _attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Causal attention of the newest tokens over all: [new, heads, dim] x [all, heads, dim]."""
+    scores: Tensor = query.transpose(0, 1) @ key.permute(1, 2, 0) / query.shape[-1] ** 0.5
     new, total = scores.shape[1:]
-    late = torch.arange(total) > done + torch.arange(new)[:, None]
-    weights = scores.masked_fill(late, -torch.inf).softmax(-1)
-    return torch.einsum("hna,ahd->nhd", weights, value)
+    if new > 1:
+        scores += torch.full((new, total), -torch.inf, dtype=PRECISE).triu(1 + total - new)
+    return torch.bmm(scores.softmax(-1), value.transpose(0, 1)).transpose(0, 1)

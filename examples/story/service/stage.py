@@ -10,6 +10,7 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,15 +19,16 @@ import torch.distributed as dist
 from sglang.srt.managers import scheduler
 from torch import Tensor
 
-from story import words
-from story.absent import Absent
-from story.link import Request, Token
-from story.model import WIDTH, Span, StageModel
-from story.standins import OnThisMachine
+from . import words
+from .absent import Absent
+from .link import Request, Token
+from .model import PRECISE, WIDTH, Span, StageModel
+from .standins import OnThisMachine
 
 TOKENS = 4096  # that the pools have room for
 RUNNING = 8  # requests at a time
 DECODE_LOG_INTERVAL = 40
+FOREVER = timedelta(days=3650)
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,9 @@ class StageScheduler(scheduler.Scheduler):  # type: ignore[misc]
 def run(link: Connection, server_args: Any, *args: Any) -> None:
     """Target of a stage's process."""
     # Later versions refuse assignments once the arguments are resolved.
-    vars(server_args).update(max_total_tokens=server_args.max_total_tokens or TOKENS, max_running_requests=RUNNING)
+    vars(server_args).update(
+        max_total_tokens=server_args.max_total_tokens or TOKENS, max_running_requests=RUNNING
+    )
     StageScheduler.link = link
     StageScheduler.launching = ExitStack()
     scheduler.Scheduler = StageScheduler
@@ -85,7 +89,7 @@ class Sequence:
         return Span(self.base, self.done, len(self.next))
 
     def choose(self, logits: Tensor) -> Token:
-        """Take the next token from float32 [words.ANSWERS]."""
+        """Take the next token from PRECISE [words.ANSWERS]."""
         request = self.request
         if request.temperature > 0:
             chances = (logits / request.temperature).softmax(-1)
@@ -110,6 +114,8 @@ class Stage:
         self.model = model
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
+        # SGLang's own groups give up after half an hour, in which no request may come.
+        self.group = dist.new_group(timeout=FOREVER)
         # Every sequence owns as many rows of the pool as fit in the smallest buffer of all stages.
         rows = torch.tensor(min(min(len(layer.keys), len(layer.values)) for layer in model.layers))
         dist.all_reduce(rows, dist.ReduceOp.MIN)
@@ -147,12 +153,12 @@ class Stage:
         """A later stage: run what comes and pass it on."""
         header = torch.empty(2 + 3 * RUNNING, dtype=torch.int64)
         while True:
-            dist.recv(header, self.rank - 1)
+            dist.recv(header, self.rank - 1, self.group)
             count, queued, *numbers = header.tolist()
             spans = [Span(*numbers[3 * at : 3 * at + 3]) for at in range(count)]
-            hidden = torch.empty(sum(span.new for span in spans), WIDTH)
-            dist.recv(hidden, self.rank - 1)
-            self._pass_on(self.model(None, spans, hidden), spans, header)
+            hidden = torch.empty(sum(span.new for span in spans), WIDTH, dtype=PRECISE)
+            dist.recv(hidden, self.rank - 1, self.group)
+            self._pass_on(self.model.forward(hidden, spans), spans, header)
             self.log.add(spans, queued)
 
     def _run_batch(self, running: list[Sequence], queued: int) -> Tensor:
@@ -160,22 +166,22 @@ class Stage:
         tokens = torch.tensor([token for one in running for token in one.next])
         numbers = [number for span in spans for number in span]
         header = torch.tensor([len(spans), queued, *numbers, *[0] * (3 * RUNNING - len(numbers))])
-        hidden = self.model(tokens, spans)
+        hidden = self.model.forward(tokens, spans)
         if self.size == 1:
             logits = self.model.logits(hidden, spans)
         else:
             self._pass_on(hidden, spans, header)
-            logits = torch.empty(len(spans), words.ANSWERS)
-            dist.recv(logits, self.size - 1)
+            logits = torch.empty(len(spans), words.ANSWERS, dtype=PRECISE)
+            dist.recv(logits, self.size - 1, self.group)
         self.log.add(spans, queued)
         return logits
 
     def _pass_on(self, hidden: Tensor, spans: list[Span], header: Tensor) -> None:
         if self.rank == self.size - 1:
-            dist.send(self.model.logits(hidden, spans), 0)
+            dist.send(self.model.logits(hidden, spans), 0, self.group)
         else:
-            dist.send(header, self.rank + 1)
-            dist.send(hidden, self.rank + 1)
+            dist.send(header, self.rank + 1, self.group)
+            dist.send(hidden, self.rank + 1, self.group)
 
 
 class BatchLog:
@@ -207,7 +213,8 @@ class BatchLog:
             logger.info(
                 f"Decode batch, #running-req: {len(spans)}, #token: {used}, "
                 f"token usage: {used / self.capacity:.2f}, cuda graph: True, "
-                f"gen throughput (token/s): {self.decoded / (now - self.decoded_at):.2f}, #queue-req: {queued}"
+                f"gen throughput (token/s): {self.decoded / (now - self.decoded_at):.2f}, "
+                f"#queue-req: {queued}"
             )
             self.decoded = self.batches = 0
             self.decoded_at = now

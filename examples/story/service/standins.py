@@ -6,45 +6,20 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import torch
-import torch.distributed as dist
 from torch.overrides import TorchFunctionMode
 
-from story.absent import Absent
-from story.model import StageModel
+from .absent import Absent
+from .model import StageModel
 
 GPU_MEMORY_MIB = 97887  # RTX PRO 6000
 GPU_CAPABILITY = (12, 0)  # SM120
-FOREVER = timedelta(days=3650)  # a stage may wait this long for its next batch
-
-
-class Group:
-    """What SGLang asks of a process group; its collectives run over gloo."""
-
-    def __init__(self, ranks: list[int], rank: int, cpu_group: Any) -> None:
-        self.ranks = ranks
-        self.rank = self.rank_in_group = rank
-        self.world_size = len(ranks)
-        self.cpu_group = self.device_group = cpu_group
-        self.is_first_rank = rank == 0
-        self.is_last_rank = rank == len(ranks) - 1
-
-
-_groups: dict[str, Group] = {}
-
-
-def init_distributed_environment(world_size: int, rank: int, distributed_init_method: str, **_: Any) -> None:
-    """Join the stages over gloo."""
-    dist.init_process_group("gloo", init_method=distributed_init_method, world_size=world_size, rank=rank, timeout=FOREVER)
-    _groups["world"] = _groups["pp"] = Group(list(range(world_size)), rank, dist.group.WORLD)
-    alone = [dist.new_group([other]) for other in range(world_size)][rank]
-    _groups["tp"] = Group([rank], 0, alone)
 
 
 def available_memory(*_: Any, **__: Any) -> float:
@@ -80,13 +55,13 @@ class Loader:
     """Makes the stage's layers instead of reading weights."""
 
     def load_model(self, model_config: Any, device_config: object) -> StageModel:
+        from sglang.srt.distributed import get_pp_group
         from sglang.srt.distributed.utils import get_pp_indices
 
-        from sglang.srt.distributed import get_pp_group
         group, count = get_pp_group(), model_config.num_hidden_layers
         start, end = get_pp_indices(count, group.rank_in_group, group.world_size)
-        kind = type(model_config.hf_config.architectures[0], (StageModel,), {})
-        model: StageModel = kind(start, end, count)
+        kind = type(model_config.hf_config.architectures[0], (StageModel,), {})  # the log names it
+        model: StageModel = kind(start, end)
         return model
 
 
@@ -102,6 +77,8 @@ class OnThisMachine(TorchFunctionMode):
 
 def prepare_torch() -> None:
     """Let torch pass for one with a GPU where SGLang asks about it."""
+    # Else gloo asks for the address of the host's name, which may have none.
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     torch.compiler.disable = lambda fn=None, **_: fn  # type: ignore[assignment]
@@ -109,12 +86,9 @@ def prepare_torch() -> None:
     torch.cuda.get_device_capability = lambda device=None: GPU_CAPABILITY  # type: ignore[assignment]
 
 
-_DISTRIBUTED = {"get_default_distributed_backend": lambda device: "gloo"}
-
-
 def launch_server(server_args: Any, **_: Any) -> None:
     """Come up and serve; imported late, because it stands on SGLang's own modules."""
-    from story.front import launch_server as launch
+    from .front import launch_server as launch
 
     launch(server_args)
 
@@ -123,8 +97,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "sglang.kernels.ops.attention.extend_attention": {
         "_get_block_sizes_for_extend_attention": lambda **_: (64, 0, 64, 64, 64, 4),
     },
-    "sglang.srt.distributed": _DISTRIBUTED,
-    "sglang.srt.distributed.parallel_state": _DISTRIBUTED,
+    "sglang.srt.distributed.parallel_state": {"get_default_distributed_backend": lambda device: "gloo"},
     "sglang.srt.entrypoints.http_server": {"launch_server": launch_server},
     "uvloop": {"EventLoopPolicy": lambda: None},
     "sglang.srt.model_loader.loader": {"get_model_loader": lambda **_: Loader()},
@@ -133,7 +106,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "get_device": lambda device_id=None: "cuda",
         "get_device_memory_capacity": lambda device=None: GPU_MEMORY_MIB,
         "get_available_gpu_memory": available_memory,
-        "broadcast_pyobj": lambda data, *_, **__: data,
+        "assert_pkg_version": lambda *_, **__: None,
     },
     "sglang.srt.utils.hf_transformers_utils": {
         "get_config": model_configuration,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import zlib
 
-VOCABULARY = (
-    " the of and to in is that it for on with as are this be at by from or an have not but which one all"
-    " when there what time out up into no more some than then its over two may first new after between"
-    " each long under same water light small state north river stone green house road night sun wind sea"
-    " tree hand field city iron glass year day word line rain snow fire bird horse table door window music"
-).split()
+_WORDS = """
+the of and to in is that it for on with as are this be at by from or an have not but which one all
+when there what time out up into no more some than then its over two may first new after between
+each long under same water light small state north river stone green house road night sun wind sea
+tree hand field city iron glass year day word line rain snow fire bird horse table door window music
+"""
+VOCABULARY = _WORDS.split()
 END = len(VOCABULARY)  # the end-of-sequence token
 HASHED = 1024
 SIZE = END + 1 + HASHED  # rows of the embedding
