@@ -231,8 +231,9 @@ def test_a_server_that_dies_under_a_command_is_an_error_not_a_hang(
     server.stop()
     for pid in serving:
         os.kill(pid, signal.SIGKILL)
-    for _ in stream:
-        pass
+    with pytest.raises(UnreachableError):
+        for _ in stream:
+            pass
     with pytest.raises(UnreachableError, match="connecting to"):
         connection.run(["true"])
 

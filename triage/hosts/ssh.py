@@ -24,6 +24,7 @@ TICK = 0.5  # seconds of waiting at most before the clock is looked at
 GRACE = 2.0  # seconds for output that a stray child still holds open
 KILL_TIMEOUT = 5.0
 PID_LINE_ROOM = 64  # bytes
+LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a line is dead
 
 
 class SshConnection:
@@ -85,6 +86,8 @@ class SshConnection:
                     if channel.recv_stderr_ready():
                         complaints.add("stderr", channel.recv_stderr(CHUNK))
                     yield channel.recv(CHUNK) if channel.recv_ready() else b""
+                if channel.closed and channel.exit_status == -1:
+                    self._lost("following", argv, "the connection ended before the command did")
             finally:
                 if not _ended(channel):
                     self._kill(pid_of(complaints.stderr))
@@ -108,18 +111,21 @@ class SshConnection:
                 channel.exec_command(command)
             finally:
                 watchdog.cancel()
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except LOST as error:
             self._lost("starting", argv, error)
         try:
             yield channel
+        except LOST as error:
+            self._lost("running", argv, error)
         finally:
-            channel.close()
+            with contextlib.suppress(*LOST):
+                channel.close()
 
     def _kill(self, pid: int | None) -> None:
         """End a command that we no longer wait for, as far as the host still listens."""
         if pid is None or not self._line.transport.is_active():
             return
-        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+        with contextlib.suppress(*LOST):
             channel = self._line.transport.open_session(timeout=KILL_TIMEOUT)
             watchdog = threading.Timer(KILL_TIMEOUT, channel.close)
             watchdog.start()
@@ -153,7 +159,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
     """Send standard input beside the reading, so that neither waits for the other."""
 
     def send() -> None:
-        with contextlib.suppress(OSError):  # the command did not want all of it
+        with contextlib.suppress(*LOST):  # the command did not want all of it
             channel.sendall(stdin)
             channel.shutdown_write()
 
