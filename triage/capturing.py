@@ -31,7 +31,7 @@ def capture(
     knowledge: pipeline.Knowledge,
     directory: Path,
     unit: str = "",
-    log: LogSource | None = None,
+    *logs: LogSource,
 ) -> Captured:
     """Diagnose, ask what a person would want to know besides, and write both as a case.
 
@@ -40,11 +40,11 @@ def capture(
     from triage.evidence.case import read_case, write_case
     from triage.evidence.queries import GpuInventory, ListeningPorts, MemoryInfo, OsRelease
 
-    pipeline.diagnose(evidence, knowledge, unit, log)
+    pipeline.diagnose(evidence, knowledge, unit, *logs)
     besides: tuple[Query[Any], ...] = (OsRelease(), MemoryInfo(), GpuInventory(), ListeningPorts())
     for query in besides:
         evidence.ask(query)
-    write_case(directory, evidence, unit=unit, log=log)
+    write_case(directory, evidence, unit=unit, log=logs[0] if logs else None)
     expected = replay.expectation(replay.diagnose_case(directory, knowledge))
     text = yaml.safe_dump(
         expected.model_dump(mode="json", exclude_none=True, exclude_defaults=True), sort_keys=False

@@ -52,12 +52,10 @@ def load_knowledge(rules: Iterable[Path] = (), patches: Iterable[Path] = ()) -> 
     return Knowledge(load_rules(rules), load_patches(patches))
 
 
-def diagnose(
-    evidence: Evidence, knowledge: Knowledge, unit: str = "", log: LogSource | None = None
-) -> Report:
+def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: LogSource) -> Report:
     """Find the deployment, read its last run, and explain it.
 
-    With `log` the records come from there and everything else from the evidence. Raises TriageError
+    With `logs` the records come from there and everything else from the evidence. Raises TriageError
     when there is no deployment, or its log cannot be read.
     """
     from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
@@ -66,16 +64,16 @@ def diagnose(
     from triage.logs import read_incidents
     from triage.rules import engine
 
-    if log is None:
+    if logs:
+        found = discover(evidence, unit) if unit else ()
+        deployment, others = (found[0] if found else Deployment(name=logs[0].name)), []
+        sources = logs
+    else:
         deployment, *others = discover(evidence, unit)
         sources = log_sources(evidence, deployment)
-    else:
-        found = discover(evidence, unit) if unit else ()
-        deployment, others = (found[0] if found else Deployment(name=log.name)), []
-        sources = (log,)
     incidents = read_incidents(sources)
-    if log is not None and incidents and not deployment.engine:
-        deployment = deployment_from_log(evidence, log.name, incidents[-1].facts, frame_files(incidents))
+    if logs and incidents and not deployment.engine:
+        deployment = deployment_from_log(evidence, logs[0].name, incidents[-1].facts, frame_files(incidents))
     deployment = with_traceback_paths(deployment, frame_files(incidents))
     tree = EvidenceTree(evidence, deployment.package_root)
     patches = {patch.id: patch for patch in knowledge.patches}

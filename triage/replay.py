@@ -1,7 +1,7 @@
 """Captured crashes diagnosed again: the CI job that keeps every diagnosis.
 
-A case is a directory with an `expected.yaml` and either a captured bundle (`triage capture`) or a log
-file named `log`, `log.gz`, `log.xz` or `log.*`.
+A case is a directory with an `expected.yaml` and either a captured bundle (`triage capture`) or the log
+files of one run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from triage import pipeline
 from triage.errors import TriageError, UnreachableError
@@ -19,10 +19,16 @@ from triage.logs.model import Fault
 from triage.yamlfile import load_model
 
 EXPECTED = "expected.yaml"
+LABEL_CHARS = 40  # of a message, enough to know it in a label that is cut
 
 
 class Expected(BaseModel):
-    """What a case must give. `category: none` means that nothing is to be found; None is not compared."""
+    """What a case must give; what is left out is not compared.
+
+    `category: none` means that nothing is to be found. `initiator` is the fault's `Type: message`, the log
+    line that names it, or a part of either. `frame` is the culprit as `file.py:function`. `roles` maps
+    lines to roles. `undecided` asks that the log leaves open who came first.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,12 +36,29 @@ class Expected(BaseModel):
     also: tuple[str, ...] = ()  # other categories that are as right
     certainty: str | None = None
     rule: str | None = None
-    initiator: str | None = None  # stands in the initiator's `Type: message`
+    initiator: str | None = None
     initiator_line: int | None = None
+    source: str = ""  # how the name of the initiator's source ends
+    type: str | None = None
+    frame: str | None = None
     ranks: tuple[str, ...] | None = None
     silent_ranks: tuple[str, ...] | None = None
+    roles: dict[int, str] = Field(default_factory=dict)
+    phase: str | None = None
+    facts: dict[str, str] = Field(default_factory=dict)
+    incidents: int | None = None
+    count: int | None = None
+    undecided: bool = False
     composed: bool = False  # written by hand after the real formatters, not captured
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One part of a diagnosis that is not what was expected."""
+
+    part: str  # `incident`, `initiator`, `ranks`, `roles`, `category`, `rule`, `error`, ...
+    text: str
 
 
 @dataclass(frozen=True)
@@ -44,7 +67,7 @@ class Replayed:
 
     name: str
     seconds: float
-    differences: tuple[str, ...]
+    differences: tuple[Difference, ...]
 
 
 def find_cases(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -74,7 +97,7 @@ def replay(cases: Iterable[Path], knowledge: pipeline.Knowledge) -> Iterator[Rep
             expected = load_model(case / EXPECTED, Expected, "expectation")
             differences = tuple(compare(expected, diagnose_case(case, knowledge)))
         except TriageError as error:
-            differences = (str(error),)
+            differences = (Difference("error", str(error)),)
         yield Replayed(str(case), time.monotonic() - start, differences)
 
 
@@ -86,47 +109,70 @@ def diagnose_case(case: Path, knowledge: pipeline.Knowledge) -> pipeline.Report:
 
     if (case / MANIFEST).exists():
         recorded = read_case(case)
-        return pipeline.diagnose(RecordedEvidence(recorded), knowledge, recorded.unit, recorded.log)
-    logs = sorted(path for path in case.iterdir() if path.name == "log" or path.name.startswith("log."))
-    if len(logs) != 1:
+        given = (recorded.log,) if recorded.log else ()
+        return pipeline.diagnose(RecordedEvidence(recorded), knowledge, recorded.unit, *given)
+    names = sorted(path.name for path in case.iterdir() if path.is_file() and _is_log(path.name))
+    if not names:
         raise UnreachableError(
-            "reading case", str(case), f"it holds {len(logs)} files named log*", f"ls {case}"
+            "reading case", str(case), "there is neither a bundle nor a log in it", f"ls {case}"
         )
-    return pipeline.diagnose(LogEvidence(logs[0].name), knowledge, "", open_log(str(logs[0])))
+    logs = tuple(open_log(str(case / name)) for name in names)
+    return pipeline.diagnose(LogEvidence(case.name), knowledge, "", *logs)
 
 
-def compare(expected: Expected, report: pipeline.Report) -> Iterator[str]:
-    """What differs, a line each. The last incident counts: it is the run that a person would ask about."""
+def _is_log(name: str) -> bool:
+    return name != EXPECTED and not name.startswith(".") and not name.endswith((".md", ".xml"))
+
+
+def compare(expected: Expected, report: pipeline.Report) -> Iterator[Difference]:
+    """What differs. The last incident counts: it is the run that a person would ask about."""
     if expected.category == "none":
         if report.incidents:
-            yield f"an incident was found: {_text(report.incidents[-1].incident.initiator)}"
+            yield Difference(
+                "incident", f"an incident was found: {_text(report.incidents[-1].incident.initiator)}"
+            )
         return
     if not report.incidents:
-        yield "no incident was found"
+        yield Difference("incident", "no incident was found")
         return
     found = report.incidents[-1]
-    fault = found.incident.initiator
-    if expected.category is not None and found.verdict.category not in (expected.category, *expected.also):
-        yield f"category is {found.verdict.category}, expected {expected.category}"
-    if expected.certainty is not None and found.verdict.certainty != expected.certainty:
-        yield f"certainty is {found.verdict.certainty}, expected {expected.certainty}"
-    if expected.rule is not None:
-        rule = found.diagnoses[0].rule if found.diagnoses else "none"
-        if rule != expected.rule:
-            yield f"rule is {rule}, expected {expected.rule}"
-    if expected.initiator is not None and expected.initiator not in _text(fault):
-        yield f"initiator is {_text(fault)[:200]!r}, expected {expected.initiator!r}"
-    if expected.initiator_line is not None and (
-        fault is None or fault.position.line != expected.initiator_line
-    ):
-        line = None if fault is None else fault.position.line
-        yield f"initiator is at line {line}, expected {expected.initiator_line}"
-    if expected.ranks is not None:
-        ranks = set() if fault is None else set(fault.ranks)
-        if ranks != set(expected.ranks):
-            yield f"ranks are {sorted(ranks)}, expected {sorted(expected.ranks)}"
-    if expected.silent_ranks is not None and found.incident.silent_ranks != expected.silent_ranks:
-        yield f"silent ranks are {found.incident.silent_ranks}, expected {expected.silent_ranks}"
+    incident, fault = found.incident, found.incident.initiator
+    verdict, best = found.verdict, found.diagnoses[0].rule if found.diagnoses else "none"
+    if expected.category is not None and verdict.category not in (expected.category, *expected.also):
+        yield Difference("category", f"is {verdict.category}, expected {expected.category}")
+    asked: list[tuple[str, object, object]] = [
+        ("certainty", verdict.certainty, expected.certainty),
+        ("rule", best, expected.rule),
+        ("incident", len(report.incidents), expected.incidents),
+        ("count", incident.count, expected.count),
+        ("phase", incident.phase, expected.phase),
+        ("silent ranks", set(incident.silent_ranks), _as_set(expected.silent_ranks)),
+    ]
+    if expected.undecided:
+        asked.append(("initiator", _text(fault), "undecided"))
+    elif fault is None:
+        asked.append(("initiator", "undecided", expected.initiator))
+    else:
+        asked += [
+            ("initiator", fault.position.line, expected.initiator_line),
+            ("initiator", fault.type, expected.type),
+            ("frame", _frame(fault), expected.frame),
+            ("ranks", set(fault.ranks), _as_set(expected.ranks)),
+        ]
+        if expected.initiator is not None and not _names(expected.initiator, _text(fault)):
+            yield Difference("initiator", f"is {_text(fault)[:200]!r}, expected {expected.initiator!r}")
+        if not fault.position.source.endswith(expected.source):
+            yield Difference("initiator", f"is in {fault.position.source}, expected {expected.source}")
+    for part, is_, wanted in asked:
+        if wanted is not None and is_ != wanted:
+            yield Difference(part, f"is {_shown(is_)}, expected {_shown(wanted)}")
+    roles = {(other.position.line, other.role) for other in incident.faults}
+    for item in expected.roles.items():
+        if item not in roles:
+            yield Difference("roles", f"no {item[1]} at line {item[0]}")
+    for name, value in expected.facts.items():
+        if incident.facts.get(name) != value:
+            yield Difference("facts", f"{name} is {incident.facts.get(name)}, expected {value}")
 
 
 def expectation(report: pipeline.Report) -> Expected:
@@ -150,3 +196,22 @@ def _text(fault: Fault | None) -> str:
     if fault is None:
         return "undecided"
     return f"{fault.type}: {fault.message}" if fault.message else fault.type
+
+
+def _names(label: str, text: str) -> bool:
+    """Does a label name a fault? It can be a whole log line with its prefix, or cut at its end."""
+    message = text.partition("\n")[0]
+    bare = message.partition(": ")[2]
+    return label in text or any(part and part[:LABEL_CHARS] in label for part in (message, bare))
+
+
+def _frame(fault: Fault) -> str | None:
+    return None if fault.frame is None else f"{fault.frame.file.rpartition('/')[2]}:{fault.frame.function}"
+
+
+def _as_set(names: tuple[str, ...] | None) -> set[str] | None:
+    return None if names is None else set(names)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(sorted(map(str, value))) or "none" if isinstance(value, set) else str(value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.replay import Replayed
+from triage.replay import Difference, Replayed
 from triage.report import json
 from triage.report.junit import junit
 from triage.report.safe import safe, safe_line
@@ -41,7 +41,9 @@ def test_a_line_is_one_line(text, limit):
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_junit_is_well_formed_whatever_a_case_says(text):
-    tree = ElementTree.fromstring(junit([Replayed(text, 0.1, (text,)), Replayed("fine", 0.1, ())]).encode())
+    tree = ElementTree.fromstring(
+        junit([Replayed(text, 0.1, (Difference(text, text),)), Replayed("fine", 0.1, ())]).encode()
+    )
     assert tree.get("tests") == "2"
     assert tree.get("failures") == "1"
     assert len(tree.findall("testcase/failure")) == 1

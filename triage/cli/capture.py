@@ -17,6 +17,7 @@ from triage.cli.options import (
     HostKeyOption,
     SshConfigOption,
     UnitOption,
+    given_logs,
     live_evidence,
 )
 
@@ -40,13 +41,9 @@ def capture(
     from triage import capturing, pipeline
 
     knowledge = pipeline.load_knowledge()
-    source = None
-    if log is not None:
-        from triage.logs.load import open_log
-
-        source = open_log(log)
+    logs = given_logs(log)
     with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
-        case = capturing.capture(evidence, knowledge, output, unit, source)
+        case = capturing.capture(evidence, knowledge, output, unit, *logs)
     if format is Format.JSON:
         from triage.report import json
 

@@ -17,6 +17,7 @@ from triage.cli.options import (
     RulesOption,
     SshConfigOption,
     UnitOption,
+    given_logs,
     live_evidence,
 )
 from triage.errors import ExitCode, UsageError
@@ -60,24 +61,21 @@ def diagnose(
             "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
         )
     knowledge = pipeline.load_knowledge(rules or ())
-    source = None
-    if log is not None:
-        from triage.logs.load import open_log
-
-        source = open_log(log)
+    logs = given_logs(log)
     if case is not None:
         from triage.evidence.case import read_case
 
         recorded = read_case(case)
-        report = pipeline.diagnose(RecordedEvidence(recorded), knowledge, unit or recorded.unit, recorded.log)
+        logs = () if recorded.log is None else (recorded.log,)
+        report = pipeline.diagnose(RecordedEvidence(recorded), knowledge, unit or recorded.unit, *logs)
     elif host is None:
-        report = pipeline.diagnose(LogEvidence(log or ""), knowledge, unit, source)
+        report = pipeline.diagnose(LogEvidence(log or ""), knowledge, unit, *logs)
     else:
         with (
             live_evidence(host, ssh_config, host_key, become) as evidence,
             console.working(f"reading {host}"),
         ):
-            report = pipeline.diagnose(evidence, knowledge, unit, source)
+            report = pipeline.diagnose(evidence, knowledge, unit, *logs)
     show(report, format)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
 

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
+    from triage.logs.model import LogSource
 
 
 class Format(str, Enum):
@@ -43,6 +44,15 @@ BecomeOption = Annotated[bool, typer.Option("--become", "-b", help="Run commands
 RulesOption = Annotated[
     list[Path] | None, typer.Option("--rules", help="A directory of further rules.", show_default=False)
 ]
+
+
+def given_logs(log: str | None) -> tuple[LogSource, ...]:
+    """The log that the user named, opened. Raises TriageError."""
+    if log is None:
+        return ()
+    from triage.logs.load import open_log
+
+    return (open_log(log),)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +34,16 @@ def replay(
         if format is Format.TEXT:
             print(f"{'FAIL' if result.differences else 'ok  '} {safe_line(result.name)}", flush=True)
             for difference in result.differences:
-                print(f"       {safe_line(difference)}")
+                print(f"       {safe_line(f'{difference.part} {difference.text}')}")
     failed = sum(bool(result.differences) for result in results)
     if format is Format.JSON:
         from triage.report import json
 
         print(json.dumps(json.replay(results)))
     else:
-        print(f"{len(results)} cases, {failed} differ")
+        parts = Counter(part for item in results for part in {found.part for found in item.differences})
+        told = "".join(f", {part} of {count}" for part, count in parts.most_common())
+        print(f"{len(results)} cases, {failed} differ{told}")
     if junit is not None:
         from triage.files import write_atomically
         from triage.report.junit import junit as render

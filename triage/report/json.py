@@ -157,7 +157,11 @@ def replay(results: Sequence[Replayed]) -> dict[str, Any]:
     return {
         "schema": "triage.replay/1",
         "cases": [
-            {"name": item.name, "passed": not item.differences, "differences": list(item.differences)}
+            {
+                "name": item.name,
+                "passed": not item.differences,
+                "differences": [asdict(part) for part in item.differences],
+            }
             for item in results
         ],
         "failed": sum(bool(item.differences) for item in results),

@@ -27,8 +27,8 @@ def junit(results: Sequence[Replayed]) -> str:
             suite, "testcase", classname="triage.replay", name=safe(result.name), time=f"{result.seconds:.3f}"
         )
         if result.differences:
-            message = safe(result.differences[0])
-            failure = ElementTree.SubElement(case, "failure", message=message)
-            failure.text = safe("\n".join(result.differences))
+            told = [safe(f"{difference.part} {difference.text}") for difference in result.differences]
+            failure = ElementTree.SubElement(case, "failure", message=told[0])
+            failure.text = "\n".join(told)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
