@@ -73,6 +73,9 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(3600)
         if mode == "status 500":
             return self.reply(500, {"error": {"message": "the engine is\nnot well"}})
+        if mode == "unauthorized":
+            key = self.headers.get("Authorization")
+            return self.reply(401, {"error": {"message": f"wrong key {key}, hf_{'x' * 20}"}})
         if mode == "second fails" and len(self.server.served) > 1:
             return self.reply(500, {"error": {"message": "EngineDeadError"}})
         text = " a" * body["max_tokens"]
@@ -232,7 +235,7 @@ def usage(body: dict[str, Any], count: int) -> dict[str, int]:
 
 
 SGLANG_START = (
-    "[2026-05-12 14:02:41] server_args=ServerArgs(model_path='/srv/models/tiny', pp_size=2)",
+    "[2026-05-12 14:02:41] server_args=ServerArgs(model_path='/srv/models/tiny', api_key='not-to-be-seen')",
     "[2026-05-12 14:02:45 PP0] Load weight begin. avail mem=19.54 GB",
     "[2026-05-12 14:02:45 PP1] Load weight begin. avail mem=19.54 GB",
     "shards: 100% Completed | 1/1 [00:00<00:00, 391.48it/s][2026-05-12 14:02:46 PP0] Load weight end. done",

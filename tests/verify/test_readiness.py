@@ -39,6 +39,7 @@ def test_ready_after_the_ready_line_and_a_completion(engine):
     assert isinstance(events[0], Restarting)
     assert isinstance(events[1], Started)
     assert isinstance(events[-1], Ready)
+    assert not any("not-to-be-seen" in repr(event) for event in events)
     assert readiness.reply is not None
     assert (readiness.reply.model, readiness.reply.requests[0].finish_reason) == ("tiny", "length")
 
@@ -175,7 +176,8 @@ def test_a_service_that_is_not_restarted_must_run_and_answer(engine):
     failed = check_running(one.service, one.client, timeout=30, on_event=lambda event: None)
     assert failed.start.failure == "it does not run: not started"
     start(one)
-    assert check_running(one.service, one.client, timeout=30, on_event=lambda event: None).start.ready
+    running = check_running(one.service, one.client, timeout=30, on_event=lambda event: None)
+    assert (running.start.ready, running.start.restarted) == (True, False)
     assert check_running(None, one.client, timeout=30, on_event=lambda event: None).start.ready
     one.service.stop()
     gone = check_running(None, one.client, timeout=30, on_event=lambda event: None)

@@ -163,4 +163,8 @@ def test_the_key_stays_out_of_what_is_shown_and_stored(tmp_path: Path):
         result = verify(LocalConnection(), deployment, options, history=History(tmp_path))
     assert {served.authorization for served in server.served} == {"Bearer sk-secret"}
     assert "sk-secret" not in repr(result)
+    with FakeServer("unauthorized") as server:
+        deployment = Deployment("served", port=server.port)
+        result = verify(LocalConnection(), deployment, options, history=History(tmp_path))
+    assert result.reason == "completion: status 401: wrong key Bearer <api-key>, <token-1>"
     assert all(b"sk-secret" not in file.read_bytes() for file in tmp_path.iterdir())

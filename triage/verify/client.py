@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Deployment
+from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.verify.model import Load, Request
 from triage.verify.service import reason_of
@@ -79,7 +80,13 @@ class Client:
         self._connection = connection
         self._python = python
         self._job = {"host": host, "port": port, "key": key}
+        self._key = key
+        self._redactor = Redactor()
         self._timeout = timeout  # seconds, one request
+
+    def redact(self, text: str) -> str:
+        """Text of the service without secrets, its API key among them."""
+        return self._redactor.redact(text.replace(self._key, "<api-key>") if self._key else text)
 
     def health(self, pid: int | None) -> Health:
         job = {"op": "health", "pid": pid, "timeout": min(self._timeout, 25.0)}
@@ -106,7 +113,7 @@ class Client:
         }
         timeout = min(timeout or self._timeout, self._timeout)
         job |= {"timeout": timeout, **_manner(like)}
-        return self._run(Reply, job, deadline=timeout * len(prompts))
+        return self._ask(job, deadline=timeout * len(prompts))
 
     def load(
         self,
@@ -122,7 +129,12 @@ class Client:
         """One run of streamed requests, each with a prompt of its own that `seed` determines."""
         job = {"op": "load", "requests": requests, "concurrency": concurrency, "prompt_tokens": prompt_tokens}
         job |= {"max_tokens": max_tokens, "seed": seed, "timeout": self._timeout, **_manner(like)}
-        return load_of(self._run(Reply, job, deadline=deadline), concurrency, prompt_tokens, max_tokens)
+        return load_of(self._ask(job, deadline), concurrency, prompt_tokens, max_tokens)
+
+    def _ask(self, job: Mapping[str, object], deadline: float) -> Reply:
+        reply = self._run(Reply, job, deadline)
+        clean = tuple(replace(one, error=self.redact(one.error)) for one in reply.requests)
+        return replace(reply, requests=clean)
 
     def _run(self, kind: type[T], job: Mapping[str, object], deadline: float) -> T:
         from pydantic import TypeAdapter, ValidationError

@@ -24,7 +24,7 @@ class Started:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line that the service logged, at most 64 KiB."""
+    """One line that the service logged, at most 64 KiB, without secrets."""
 
     text: str
 

@@ -77,6 +77,7 @@ class Start:
     phases: tuple[Phase, ...]
     failure: str = ""  # why it is not ready: died, time-out, no completion
     died: bool = False  # the service ended, which a new diagnosis can explain
+    restarted: bool = True  # False: it ran already, and was only asked whether it answers
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class _Wait:
         self._timeout = timeout
         self._on_event = on_event
         self._began = time.monotonic()
+        self._restarted = False
         self._log = StartLog()
         self._state = ServiceState("", "", None)
         self._refusals = 0
@@ -70,6 +71,7 @@ class _Wait:
         seen = {service.state().run}
         self._on_event(Restarting(service.name))
         service.restart()
+        self._restarted = True
         for attempt in range(1, budget + 2):
             failure = self._await_run(service, seen)
             if failure:
@@ -159,7 +161,7 @@ class _Wait:
                 return
 
     def _read(self, line: str) -> None:
-        self._on_event(LogLine(line))
+        self._on_event(LogLine(self._client.redact(line)))
         phase = self._log.feed(line, self._elapsed())
         if phase:
             self._on_event(PhaseReached(phase))
@@ -196,6 +198,7 @@ class _Wait:
 
     def _start(self, *, ready: bool, failure: str = "", died: bool = False) -> Start:
         return Start(
+            restarted=self._restarted,
             invocation=self._state.run,
             pid=self._state.pid,
             ready=ready,
