@@ -97,7 +97,7 @@ class ProcessArguments(Query[tuple[str, ...]]):
         words = json.loads(text)
         if words == [""]:
             raise Unanswered(f"process {self.pid} has no arguments: it is ending, or a kernel thread")
-        return tuple(str(word) for word in words)
+        return tuple(str(word) for word in words)  # without empty ones at the end: titles are padded
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ $ env PYTHONPATH=/srv/code /opt/sglang/bin/python -B -          (the script belo
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,16 +37,14 @@ SEARCH_VARIABLES = (
 )
 
 # `first` is what the service has at the front of sys.path: its working directory for `python -m`, the
-# script's directory for a script. `base` resolves relative entries.
+# script's directory for a script.
 _SCRIPT = """\
 import sys
 if sys.path and sys.path[0] == "":
     del sys.path[0]
-import importlib.util, json, os
-first, base = {first!r}, {base!r}
-if first:
-    sys.path.insert(0, first)
-sys.path[:] = [os.path.join(base, entry) if base else entry for entry in sys.path]
+import importlib.util, json
+if {first!r}:
+    sys.path.insert(0, {first!r})
 packages = {{}}
 for name in {packages!r}:
     try:
@@ -103,13 +102,17 @@ class PythonTree(Query[Interpreter]):
 
     def argv(self) -> tuple[str, ...]:
         who = ("runuser", "-u", self.user, "--") if self.user else ()
-        variables = (f"{name}={value}" for name, value in self.environment)
+        variables = (f"{name}={self._absolute(name, value)}" for name, value in self.environment)
         return (*who, "env", *variables, self.python, "-B", "-")
 
     def stdin(self) -> bytes:
-        return _SCRIPT.format(
-            first=self.first, base=self.working_directory, packages=PACKAGES, distributions=DISTRIBUTIONS
-        ).encode()
+        return _SCRIPT.format(first=self.first, packages=PACKAGES, distributions=DISTRIBUTIONS).encode()
+
+    def _absolute(self, name: str, value: str) -> str:
+        """PYTHONPATH as the service means it: from its own directory."""
+        if name != "PYTHONPATH" or not self.working_directory:
+            return value
+        return ":".join(posixpath.join(self.working_directory, entry) for entry in value.split(":"))
 
     def parse(self, text: str) -> Interpreter:
         lines = text.strip().splitlines()  # start-up files may have printed before

@@ -9,7 +9,7 @@
     ExecStart={ path=/opt/sglang/bin/python ; argv[]=/opt/sglang/bin/python -m sglang... ; ... }
     Environment=PYTHONUNBUFFERED=1 "NCCL_DEBUG=WARN"
 
-Units are parted by an empty line. `show` joins argv with blanks and so loses its bounds; `busctl` keeps
+`show` joins argv with blanks and so loses its bounds; `busctl` keeps
 them. Seen with systemd 252.
 """
 
@@ -55,6 +55,7 @@ PROPERTIES = (
     "LimitNOFILE",
     "MemoryMax",
 )
+REPEATING = ("ExecStart", "EnvironmentFiles")  # a line for each
 _SIGNALLED = ("2", "3")  # ExecMainCode: CLD_KILLED, CLD_DUMPED
 
 
@@ -175,13 +176,19 @@ def _relevant(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[dict[str, str]]:
-    """Properties of one unit after the other. Property names never contain blanks, so a value that
-    goes over lines does not look like one."""
-    for block in text.split("\n\n"):
-        pairs = (line.partition("=") for line in block.split("\n"))
-        properties = {name: value for name, equals, value in pairs if equals and name.isalnum()}
-        if properties:
-            yield properties
+    """Properties of one unit after the other. An argument can hold newlines, so a unit begins where a
+    property comes again, not at an empty line."""
+    block: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, equals, value = line.partition("=")
+        if not equals or name not in PROPERTIES:
+            continue
+        if name in block and name not in REPEATING:
+            yield block
+            block = {}
+        block[name] = f"{block[name]} {value}" if name in block else value
+    if block:
+        yield block
 
 
 def _unit(block: Mapping[str, str]) -> Unit:

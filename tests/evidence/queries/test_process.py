@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from triage.evidence.live import LiveEvidence
+from triage.evidence.model import Unanswered
+from triage.evidence.queries import (
+    ProcessArguments,
+    ProcessDirectory,
+    ProcessEnvironment,
+    Processes,
+    ProcessOutput,
+    ProcessUnit,
+    ProgramPath,
+)
+from triage.hosts import open_connection
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def evidence() -> LiveEvidence:
+    return LiveEvidence(open_connection("local"))
+
+
+def test_processes_as_procps_lists_them(ask: Ask) -> None:
+    processes = {process.pid: process for process in ask(Processes(), "processes")}
+    serving = processes[241]
+    assert (serving.ppid, serving.user, serving.started) == (1, "root", "2026-11-29T17:15:38+00:00")
+    assert serving.args == "/opt/sglang/bin/python -m sglang.launch_server --model /srv/m --tp=2"
+    assert processes[29].user == "messagebus"
+
+
+@pytest.mark.parametrize("answer", [b"", b"PID TTY\n", b"busybox: unrecognized option\n", b"\xff" * 100])
+def test_no_list(ask: Ask, answer: bytes) -> None:
+    with pytest.raises(Unanswered):
+        ask(Processes(), stdout=answer)
+
+
+def test_a_real_process(evidence: LiveEvidence) -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(60)", "", "two words", "ünïcode\nnewline"]
+    environment = {"PATH": os.environ["PATH"], "NCCL_DEBUG": "WARN", "HF_TOKEN": "hf_secret", "OTHER": "x"}
+    process = subprocess.Popen(words, env=environment, cwd="/", stderr=subprocess.DEVNULL)
+    try:
+        assert evidence.ask(ProcessArguments(process.pid)).value == tuple(words)
+        found = evidence.ask(ProcessEnvironment(process.pid)).require()
+        assert found == {"PATH": os.environ["PATH"], "NCCL_DEBUG": "WARN"}
+        assert evidence.ask(ProcessDirectory(process.pid)).value == "/"
+        assert "/dev/null" in evidence.ask(ProcessOutput(process.pid)).missing
+        assert process.pid in {each.pid for each in evidence.ask(Processes()).require()}
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
+    for query in (ProcessArguments(2**22 + 1), ProcessEnvironment(2**22 + 1)):
+        assert "No such file" in evidence.ask(query).missing
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "unit"),
+    [
+        (b"0::/system.slice/sglang-kimi.service\n", "sglang-kimi.service"),
+        (b"0::/system.slice/system-vllm.slice/vllm@1.service\n", "vllm@1.service"),
+        (
+            b"9:name=systemd:/system.slice/ssh.service\n8:pids:/\n0::/system.slice/ssh.service\n",
+            "ssh.service",
+        ),
+        (b"0::/system.slice/a.service/payload\n", "a.service"),
+        (b"0::/user.slice/user-0.slice/session-3.scope\n", ""),
+        (b"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", ""),
+        (b"0::/system.slice/docker-0123456789ab.scope\n", ""),
+        (b"", ""),
+        (b"garbage\n::\n", ""),
+    ],
+)
+def test_the_unit_of_a_process(ask: Ask, cgroup: bytes, unit: str) -> None:
+    assert ask(ProcessUnit(1), stdout=cgroup) == unit
+
+
+def test_where_a_program_is_found(evidence: LiveEvidence) -> None:
+    assert evidence.ask(ProgramPath("sh", "/usr/bin:/bin")).require().endswith("bin/sh")
+    assert evidence.ask(ProgramPath("$(touch pwned)", "/usr/bin")).value is None
+    assert evidence.ask(ProgramPath("no-such-program", "/usr/bin")).value is None
