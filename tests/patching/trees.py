@@ -52,19 +52,17 @@ class SWAKVPool(KVCache):
 """
 
 
-def install(root: Path, version: str = "0.5.11", **modules: str | bytes) -> Path:
-    """Write the package into a site-packages directory; gives that directory.
-
-    A module's text is given by its last name, `triton_backend="..."`.
-    """
-    texts: dict[str, str | bytes] = {
-        BACKEND: modules.get("triton_backend", BACKEND_SOURCE),
-        POOL: modules.get("memory_pool", POOL_SOURCE),
-    }
-    for module, text in texts.items():
+def install(
+    root: Path,
+    version: str = "0.5.11",
+    triton_backend: str = BACKEND_SOURCE,
+    memory_pool: str = POOL_SOURCE,
+) -> Path:
+    """Write the package into a site-packages directory; gives that directory."""
+    for module, text in ((BACKEND, triton_backend), (POOL, memory_pool)):
         path = module_path(root, module)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        path.write_text(text)
         for package in path.relative_to(root).parents:
             if package.name:
                 (root / package / "__init__.py").touch()

@@ -285,11 +285,12 @@ class Ledger:
                 place.discard(beside)
                 found = place.digest()
                 if found == file["after"]:
-                    if file["symlink"]:
-                        place.stage_link(beside, file["symlink"])
-                    else:
-                        place.stage(beside, self.backup(change, index))
-                    place.replace(beside)
+                    with naming(place.path):
+                        if file["symlink"]:
+                            place.stage_link(beside, file["symlink"])
+                        else:
+                            place.stage(beside, self.backup(change, index))
+                        place.replace(beside)
                 elif found != file["before"]:
                     foreign.append(file["path"])
             note = bytecode_note(places)
@@ -343,7 +344,7 @@ def apply(request: "Json") -> "Json":
     with ledger.locked(request["by"]):
         ledger.recover()
         change = {
-            "id": "-".join((re.sub("[-:]", "", now()), request["patch"], os.urandom(3).hex())),
+            "id": "{}-{}".format(moment(), request["patch"]),
             "patch": request["patch"],
             "state": "applying",
             "at": now(),
@@ -351,6 +352,7 @@ def apply(request: "Json") -> "Json":
             "distribution": request["distribution"],
             "files": [],
             "notes": [],
+            "ledger": ledger.directory,
         }  # type: Json
         contents = [base64.b64decode(file["data"]) for file in request["files"]]
         for file in request["files"]:
@@ -364,8 +366,8 @@ def apply(request: "Json") -> "Json":
                 old = place.read()
                 if sha256(old) != file["before"]:
                     raise Refused("changed", file["path"] + " is not what the change was planned on")
-                if sha256(data) != file["after"]:
-                    raise Refused("request", file["path"] + " did not arrive whole")
+                if sha256(data) != file["after"] or data == old:
+                    raise Refused("request", file["path"] + " would not change, or did not arrive whole")
                 check_compiles(data, file["path"])
                 file["links"], file["symlink"] = place.stat().st_nlink, place.link()
                 backups.append(old)
@@ -383,13 +385,25 @@ def apply(request: "Json") -> "Json":
 
 def replace_all(change: "Json", places: "list[Target]", contents: "list[bytes]") -> "None":
     for index, (place, data) in enumerate(zip(places, contents)):
-        place.stage(temporary(change, index), data)
+        with naming(place.path):
+            place.stage(temporary(change, index), data)
     for index, (place, file) in enumerate(zip(places, change["files"])):
-        if place.digest() != file["before"]:
-            raise Refused("changed", file["path"] + " changed in this moment")
-        place.replace(temporary(change, index))
-        if place.digest() != file["after"]:
-            raise Refused("changed", file["path"] + " changed in this moment")
+        with naming(place.path):
+            if place.digest() != file["before"]:
+                raise Refused("changed", file["path"] + " changed in this moment")
+            place.replace(temporary(change, index))
+            if place.digest() != file["after"]:
+                raise Refused("changed", file["path"] + " changed in this moment")
+
+
+@contextlib.contextmanager
+def naming(path: "str") -> "Iterator[None]":
+    """Make errors name the whole path, not a name in a directory that is held open."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
 
 
 def already_applied(ledger: "Ledger", change: "Json", places: "list[Target]") -> "Json | None":
@@ -546,6 +560,12 @@ def user() -> "str":
 def now() -> "str":
     """UTC, as 2026-11-29T16:45:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def moment() -> "str":
+    """UTC to the microsecond, in the order of time: 20261129T164500123456Z."""
+    seconds = time.time()
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds)) + f"{int(seconds % 1 * 1e6):06d}Z"
 
 
 def sha256(data: "bytes") -> "str":

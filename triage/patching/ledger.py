@@ -47,9 +47,14 @@ class Change:
     new: bool = False  # made by the call that returned it
 
     @property
+    def interrupted(self) -> bool:
+        """Cut short; the next run finishes it or takes it back."""
+        return self.state in ("applying", "reverting")
+
+    @property
     def superseded(self) -> bool:
         """Another version of the distribution has been installed since."""
-        return self.state == "applied" and self.version != self.installed
+        return self.version != self.installed
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Ledger:
         return tuple(
             (change, file)
             for change in self.changes
-            if change.state == "applied" and not change.superseded
+            if (change.state == "applied" or change.interrupted) and not change.superseded
             for file in change.files
             if file.path == path
         )

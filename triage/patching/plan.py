@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triage.evidence.model import EMPTY, Unanswered
 from triage.patching.ledger import Ledger, Standing
@@ -37,25 +37,20 @@ def plan_patch(
 
 @dataclass
 class _Work:
-    """What all edits of a patch found so far."""
+    """What the edits of a patch find. `counts` holds how many sites and how many fixes each of them did."""
 
-    sites: list[Site]
-    fixed: list[Site]
-    strange: list[tuple[str, Site]]
-    edits: dict[str, FileEdit]
-    missing: list[str]
+    sites: list[Site] = field(default_factory=list)
+    fixed: list[Site] = field(default_factory=list)
+    strange: list[tuple[str, Site]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    counts: list[tuple[Edit, int, int]] = field(default_factory=list)
+    edits: dict[str, FileEdit] = field(default_factory=dict)
 
 
 def _plan(
     patch: Patch, tree: SourceTree, context: Mapping[str, str], files: Mapping[str, SourceFile]
 ) -> Plan:
-    work = _Work([], [], [], {}, [])
-    counts = []
-    for edit in patch.edits:
-        before = (len(work.sites), len(work.fixed))
-        _look(edit, files, work)
-        counts.append((edit, len(work.sites) - before[0], len(work.fixed) - before[1]))
-
+    work = _look_everywhere(patch, files)
     sites, fixed = tuple(work.sites), tuple(work.fixed)
     if work.strange:
         reason = "; ".join(dict.fromkeys(why for why, _ in work.strange))
@@ -64,9 +59,9 @@ def _plan(
         return Plan(patch.id, State.AMBIGUOUS, "; ".join(work.missing), sites)
     if not sites and not fixed:
         return Plan(patch.id, State.NOT_AFFECTED, "neither the defect nor the fix is in " + _named(files))
-    if not sites and all(done for _, _, done in counts):
+    if not sites and all(done for _, _, done in work.counts):
         return Plan(patch.id, State.FIXED_UPSTREAM, "the fix is in the source, and not by us", fixed)
-    for edit, wanted, done in counts:
+    for edit, wanted, done in work.counts:
         if wanted != edit.sites or done:
             reason = f"{_times(wanted)} `{edit.find}`, {_times(done)} the fix; the patch knows {edit.sites}"
             return Plan(patch.id, State.AMBIGUOUS, reason, sites + fixed)
@@ -98,6 +93,15 @@ def _required(
     if open_:
         reason += f"; open: {', '.join(open_)}"
     return Plan(patch.id, State.APPLICABLE, reason, sites, tuple(checks), edits)
+
+
+def _look_everywhere(patch: Patch, files: Mapping[str, SourceFile]) -> _Work:
+    work = _Work()
+    for edit in patch.edits:
+        sites, fixed = len(work.sites), len(work.fixed)
+        _look(edit, files, work)
+        work.counts.append((edit, len(work.sites) - sites, len(work.fixed) - fixed))
+    return work
 
 
 def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> None:
@@ -147,31 +151,26 @@ def _on_record(patch: Patch, files: Mapping[str, SourceFile], ledger: Ledger) ->
     made = [(file, standing) for file, standing in standings if standing.kind in ("applied", "drifted")]
     if not made:
         return None
-    sites = _fix_sites(patch, files)
+    work = _look_everywhere(patch, files)
+    sites = tuple(work.fixed)
     when = _when(made[0][1])
     drifted = [file.path for file, standing in made if standing.kind == "drifted"]
     if drifted:
         there = "the fix's shape is still there" if sites else "the fix's shape is gone"
         reason = f"applied {when}; {', '.join(drifted)} changed since, {there}"
         return Plan(patch.id, State.DRIFTED, reason, sites)
+    if work.sites or not sites:
+        reason = f"on record as applied {when}, but the source does not have the fix's shape"
+        return Plan(patch.id, State.AMBIGUOUS, reason, tuple(work.sites) + sites)
     return Plan(patch.id, State.APPLIED, f"applied {when}", sites)
-
-
-def _fix_sites(patch: Patch, files: Mapping[str, SourceFile]) -> tuple[Site, ...]:
-    from triage.patching.edits import look
-
-    return tuple(
-        site
-        for edit in patch.edits
-        for module in edit.modules
-        if module in files
-        for site in look(edit, files[module].path, files[module].data).fixed
-    )
 
 
 def _when(standing: Standing) -> str:
     change = standing.change
-    return f"{change.at} by {change.by}" if change else ""
+    if change is None:
+        return ""
+    cut = ", by a run that was cut short" if change.interrupted else ""
+    return f"{change.at} by {change.by}{cut}"
 
 
 def _named(files: Mapping[str, SourceFile]) -> str:

@@ -82,9 +82,11 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
     RefusedError when the plan cannot be applied or the host has changed since it was made.
     """
     if plan.state is State.APPLIED:
-        for change in reversed(tree.ledger().changes):
-            if change.patch == patch.id and change.state == "applied" and not change.superseded:
-                return change
+        if any(change.interrupted for change in status(tree)):
+            recover(tree)
+            plan = tree.fresh().plan(patch, context)
+        if plan.state is State.APPLIED:
+            return _latest(tree, patch)
     _refuse_unless_applicable(tree, plan)
     answer = tree.agent.ask(
         "applying",
@@ -161,6 +163,19 @@ def operator() -> str:
     except (OSError, KeyError):
         name = "unknown"
     return f"{name}@{socket.gethostname()}"
+
+
+def _latest(tree: HostTree, patch: Patch) -> Change:
+    """The change on record that a plan calls applied."""
+    for change in reversed(status(tree)):
+        if change.patch == patch.id and change.state == "applied" and not change.superseded:
+            return change
+    raise RefusedError(
+        "applying",
+        f"{patch.id} on {tree.host}",
+        "the ledger changed in this moment",
+        f"triage patch {tree.host}",
+    )
 
 
 def _refuse_unless_applicable(tree: HostTree, plan: Plan) -> None:
