@@ -22,7 +22,7 @@ PROMPT = "The capital of France is"
 POLL = 0.5  # seconds between two looks at the service's state
 PROBE = 2.0  # seconds between two probes of its endpoint
 REFUSALS = 3  # failed completions after the ready line that end the wait
-LAST_WORDS = 3.0  # seconds that are given to the log of a service that has ended
+LAST_WORDS = 5.0  # seconds that are given to the log of a service that has ended
 QUIET = 0.7  # seconds
 FIRST_TOKENS = 4
 
@@ -62,6 +62,7 @@ class _Wait:
         self._restarted = False
         self._log = StartLog()
         self._state = ServiceState("", "", None)
+        self._heard = 0.0  # when the last line of the log came
         self._refusals = 0
         self._not_yet = ""
 
@@ -77,7 +78,7 @@ class _Wait:
             if failure:
                 return self._failed(failure)
             seen.add(self._state.run)
-            self._log = StartLog()
+            self._log, self._heard = StartLog(), 0.0
             self._on_event(Started(self._state.run, self._state.pid, attempt))
             readiness = self._follow(service)
             if not (readiness.start.died and self._state.restarting and attempt <= budget):
@@ -150,17 +151,18 @@ class _Wait:
             yield ()
 
     def _read_last_words(self, batches: Iterator[tuple[str, ...]]) -> None:
-        """What a service that has ended still had to say: until its log is quiet, LAST_WORDS at most."""
-        end = self._elapsed() + LAST_WORDS
-        quiet = self._elapsed() + QUIET
+        """What a service that has ended still had to say: until its log, once it spoke, is quiet."""
+        died = self._elapsed()
         for lines in batches:
             for line in lines:
                 self._read(line)
-                quiet = self._elapsed() + QUIET
-            if self._elapsed() > min(quiet, end):
+            quiet_since = max(died, self._heard)
+            patience = QUIET if self._heard else LAST_WORDS
+            if self._elapsed() > min(quiet_since + patience, died + LAST_WORDS):
                 return
 
     def _read(self, line: str) -> None:
+        self._heard = self._elapsed()
         self._on_event(LogLine(self._client.redact(line)))
         phase = self._log.feed(line, self._elapsed())
         if phase:
