@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 PATTERNS = (
+    "sglang._version",
     "sglang.launch_server",
     "sglang.srt.arg_groups.*",
     "sglang.srt.configs.hybrid_arch",
