@@ -67,6 +67,8 @@ def _header(report: Report) -> Iterator[Text]:
     if state:
         status = f", exit status {deployment.exit_status}" if deployment.exit_status else ""
         yield Text(safe_line(f"{deployment.manager}: {state}{status}; started {deployment.started or '?'}"))
+    if deployment.package_root:
+        yield Text(safe_line(f"source: {deployment.package_root}"), "dim")
     for disagreement in deployment.disagreements:
         yield Text(f"! {safe_line(disagreement)}", "bold yellow")
 
@@ -74,11 +76,11 @@ def _header(report: Report) -> Iterator[Text]:
 def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
     incident = item.incident
     yield Text("WHAT HAPPENED", "bold cyan")
-    yield from _what_happened(incident)
+    yield from _what_happened(incident, deployment.package_root)
     yield Text()
     causes = [entry for entry in item.diagnoses if entry.outcome != "refuted"]
     if causes:
-        yield from _why(causes[0], item)
+        yield from _why(causes[0], item, deployment.package_root)
         yield Text()
         yield from _remedies(causes[0])
     else:
@@ -89,14 +91,14 @@ def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
             yield _also(entry)
 
 
-def _what_happened(incident: Incident) -> Iterator[Text]:
+def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
     fault = incident.initiator
     if fault is None:
         yield Text("  The log does not decide which of these came first:", "bold")
         for candidate in incident.candidates[:SHOWN_FAULTS]:
-            yield from _fault(candidate)
+            yield from _fault(candidate, root)
     else:
-        yield from _fault(fault)
+        yield from _fault(fault, root)
         for reason in fault.because:
             yield Text(f"    first because {safe_line(reason)}", "dim")
     if incident.phase:
@@ -114,21 +116,21 @@ def _what_happened(incident: Incident) -> Iterator[Text]:
         yield Text(f"  silent   {', '.join(incident.silent_ranks)}: ended without a word of it", "dim")
 
 
-def _fault(fault: Fault) -> Iterator[Text]:
+def _fault(fault: Fault, root: str) -> Iterator[Text]:
     times = f"  ({fault.count} times)" if fault.count > 1 else ""
     yield Text.assemble(
         (f"  {_clock(fault.time)}{_who(fault)}", "bold"),
         (f"{safe_line(_message(fault), 300)}{times}", "bold red"),
     )
     if fault.frame is not None:
-        yield from _frames(fault, fault.frame)
+        yield from _frames(fault, fault.frame, root)
     position = fault.position
     yield Text(f"    log: {safe_line(position.source)} line {position.line}", "dim")
 
 
-def _frames(fault: Fault, culprit: Frame) -> Iterator[Text]:
+def _frames(fault: Fault, culprit: Frame, root: str) -> Iterator[Text]:
     """The culprit, and below it the accessor in which it ended."""
-    yield Text(f"    at {safe_line(culprit.file)}:{culprit.line} in {safe_line(culprit.function)}")
+    yield Text(f"    at {_short(culprit.file, root)}:{culprit.line} in {safe_line(culprit.function)}")
     if culprit.code:
         yield Text(f"         {safe_line(culprit.code.strip())}", "bold")
     last = fault.frames[-1] if fault.frames else culprit
@@ -137,7 +139,7 @@ def _frames(fault: Fault, culprit: Frame) -> Iterator[Text]:
         yield Text(f"       -> {safe_line(where)}: {safe_line(last.code.strip())}")
 
 
-def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
+def _why(diagnosis: Diagnosis, item: IncidentFinding, root: str) -> Iterator[Text]:
     certainty = item.verdict.certainty
     yield Text.assemble(
         ("WHY  ", "bold cyan"),
@@ -149,8 +151,11 @@ def _why(diagnosis: Diagnosis, item: IncidentFinding) -> Iterator[Text]:
         for line in textwrap.wrap(safe_line(paragraph, 2000), WIDTH - 2):
             yield Text(f"  {line}")
     yield Text()
+    shown: set[tuple[str, int]] = set()
     for finding in diagnosis.findings:
         yield from _finding(finding)
+        for excerpt in finding.excerpts:
+            yield from _excerpt(excerpt, root, shown)
     for command in dict.fromkeys(finding.command for finding in diagnosis.findings if finding.command):
         yield Text(f"      to find out what is missing: {safe_line(command)}", "yellow")
 
@@ -159,17 +164,20 @@ def _finding(finding: Finding) -> Iterator[Text]:
     mark, style = _MARKS[finding.result]
     kind = "ruled out" if finding.kind == "falsifier" and finding.result == "pass" else finding.kind
     yield Text.assemble((f"  {mark} ", style), (f"{kind:9} ", "dim"), safe_line(finding.detail))
-    for excerpt in finding.excerpts:
-        yield from _excerpt(excerpt)
     if finding.table is not None:
         yield from _table(finding.table)
 
 
-def _excerpt(excerpt: Excerpt) -> Iterator[Text]:
-    yield Text(f"      {safe_line(excerpt.path)}", "dim")
-    for number, code, meant in excerpt.lines:
-        arrow = "▶" if meant else " "
-        yield Text(f"      {arrow}{number:6} │ {safe_line(code, 160)}", "bold" if meant else "dim")
+def _excerpt(excerpt: Excerpt, root: str, shown: set[tuple[str, int]]) -> Iterator[Text]:
+    """The lines of one file, unless an earlier excerpt showed the same ones."""
+    meant = next((number for number, _, is_meant in excerpt.lines if is_meant), 0)
+    if (excerpt.path, meant) in shown:
+        return
+    shown.add((excerpt.path, meant))
+    yield Text(f"      {_short(excerpt.path, root)}", "dim")
+    for number, code, is_meant in excerpt.lines:
+        arrow = "▶" if is_meant else " "
+        yield Text(f"      {arrow}{number:6} │ {safe_line(code, 160)}", "bold" if is_meant else "dim")
 
 
 def _table(table: Table) -> Iterator[Text]:
@@ -204,6 +212,12 @@ def _also(diagnosis: Diagnosis) -> Text:
     failed = [finding.detail for finding in diagnosis.findings if finding.result == "fail"]
     reason = f": {safe_line(failed[0], 160)}" if failed else ""
     return Text(f"also looked at: {diagnosis.rule} ({diagnosis.outcome}){reason}", "dim")
+
+
+def _short(path: str, root: str) -> str:
+    """A path below the engine's package from that package on; the header names where it lies."""
+    base = root.rpartition("/")[0]
+    return safe_line(path[len(base) + 1 :] if base and path.startswith(f"{base}/") else path)
 
 
 def _message(fault: Fault) -> str:
