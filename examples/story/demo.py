@@ -59,7 +59,11 @@ def play(stage: Stage, case: Path, console: Console) -> bool:
         ("The CI job: diagnose the captured crash again, without the machine.", ("replay", str(case)), 0),
         ("What would the mending change?", patch, 0),
         ("Make that change: atomically, with a backup and a way back.", (*patch, "--apply", "--yes"), 0),
-        ("Restart it, wait for a real completion, measure.", ("verify", HOST), 0),
+        (
+            "Restart it, wait for a real completion, measure.",
+            ("verify", HOST, "--repeats", "2", "--requests", "4"),
+            0,
+        ),
         ("And now?", ("diagnose", HOST), 0),
     )
     return all(act(console, stage.environment, *each) for each in acts)

@@ -44,7 +44,7 @@ def lines(result: Verification) -> Iterator[Text]:
     start = result.start
     yield Text(safe_line(f"{result.deployment} · {result.engine} {result.version} · {result.model}"), "bold")
     if start.ready:
-        yield Text(f"ready {start.seconds:.1f} s after the restart" if start.invocation else "ready")
+        yield Text(f"ready {start.seconds:.1f} s after the restart" if start.restarted else "ready")
         yield Text(
             "  " + ", ".join(safe_line(f"{phase.name} {phase.at:.1f} s") for phase in start.phases), "dim"
         )

@@ -56,12 +56,12 @@ def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
         checks.append(indexes_from(context.tree, owner, frame.function, probe.attribute))
     if any(check.holds is None for check in checks):
         raise Unanswered("; ".join(check.summary for check in checks))
-    sites = [site for check in checks for site in check.sites if site.path == found.path]
+    sites = [excerpt(found, site.line, site.end_line) for site in checks[0].sites if site.path == found.path]
     return Finding(
         "probe",
         "pass" if all(check.holds for check in checks) else "fail",
         f"{probe.says}: {'; '.join(check.summary for check in checks)}",
-        tuple(excerpt(found, site.line, site.end_line) for site in sites),
+        (*sites, excerpt(found, frame.line)),
     )
 
 
