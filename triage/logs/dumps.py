@@ -17,7 +17,7 @@ import re
 
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, Frame, Position
-from triage.logs.traceback import MAX_FRAMES, MAX_MESSAGE, Kind
+from triage.logs.traceback import MAX_FRAMES, MAX_MESSAGE, Kind, Read
 
 _START = re.compile(
     r"Fatal Python error: (?P<fatal>[^\n]{1,300})|!{5,10} (?P<torch>Segfault) encountered !{5,10}"
@@ -47,7 +47,7 @@ class Dump:
 
     def __init__(self, line: Line, match: re.Match[str]) -> None:
         self.first = self.latest = line
-        self.depth = 0
+        self.depth = self.base = 0
         self.thrown = match["thrown"] or match["bare"] or ""
         said = match["fatal"] or match["torch"] or ""
         self.type = self.thrown or SIGNALS.get(said.lower(), "") or "fatal-error"
@@ -61,7 +61,7 @@ class Dump:
         match = _START.search(line.text, 0, MATCH_LIMIT)
         return cls(line, match) if match else None
 
-    def reading(self, line: Line) -> tuple[Kind, re.Match[str] | None]:
+    def reading(self, line: Line) -> Read:
         return Kind.OTHER, None
 
     def calls(self, function: str) -> bool:
@@ -81,7 +81,10 @@ class Dump:
                 return False
             self.message, self.what = what[1][:MAX_MESSAGE], True
         elif (thread := _THREAD.match(text)) is not None:
+            # other threads are printed too; they stand for the one that failed only where it is missing
             self.current = thread[1] == "Current thread" or not self.frames
+            if thread[1] == "Current thread":
+                self.frames.clear()
         elif (frame := _FRAME.match(text)) is not None:
             if self.current and len(self.frames) < MAX_FRAMES:
                 self.frames.append(Frame(frame[1], int(frame[2]), frame[3].strip()))
@@ -89,6 +92,10 @@ class Dump:
             return False
         self.latest = line
         return True
+
+    @property
+    def over(self) -> bool:
+        return self.what
 
     @property
     def named(self) -> Line:

@@ -13,6 +13,7 @@ from triage.logs.frames import engine_of
 from triage.logs.model import Incident, LogSource
 from triage.logs.run import Found, Run
 from triage.logs.scan import Scan
+from triage.logs.settle import settle
 from triage.logs.weight import Weighed, Weight
 
 NEAR = timedelta(seconds=120)
@@ -137,7 +138,7 @@ def _within(run: Run, time: datetime | None) -> bool | None:
 
 
 def _incident(run: Run) -> Incident | None:
-    run.settle()
+    settle(run)
     if not roles.is_incident(run):
         return None
     verdict = roles.assign(run)
@@ -160,7 +161,8 @@ def _incident(run: Run) -> Incident | None:
         id=f"{mark[:8]}-{run.started:%m%d%H%M%S}" if run.started else mark[:8],
         fingerprint=mark,
         started=run.started,
-        ended=run.ended,
+        ended=run.again or run.ended,
+        count=run.times,
         initiator=initiator.fault if initiator else None,
         faults=verdict.faults,
         candidates=candidates,
@@ -178,7 +180,9 @@ def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
         if known is None:
             folded[incident.fingerprint] = incident
         else:
-            folded[incident.fingerprint] = replace(known, count=known.count + 1, ended=incident.ended)
+            folded[incident.fingerprint] = replace(
+                known, count=known.count + incident.count, ended=incident.ended
+            )
     return tuple(folded.values())
 
 

@@ -99,26 +99,25 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
         for piece in _split(line, carriage):
             peel(piece)
             if piece.part or parts:
-                whole = _join(piece, parts)
-                if whole is None:
+                if not _join(piece, parts):
                     continue
-                piece = whole
                 peel(piece)
-            if "\n" in piece.text or "\r" in piece.text or "\x1b" in piece.text:
-                for inner in _split(piece, carriage):
+            # what a JSON field or a joined line held can be several lines with prefixes of their own
+            for inner in _split(piece, carriage):
+                if inner is not piece:
                     peel(inner)
-                    yield inner
-            else:
-                yield piece
+                yield inner
 
 
-def _split(line: Line, carriage: bool) -> Iterator[Line]:
+def _split(line: Line, carriage: bool) -> Sequence[Line]:
     """The lines inside a line: escapes away, progress bars parted from what is glued to them."""
-    text = clean(line.text)
+    text = line.text
+    if not ("\r" in text or "\n" in text or "/s" in text or "\x1b" in text or "\0" in text):
+        return (line,)
+    text = clean(text)
     if "\n" not in text and "\r" not in text:
-        line.text = text
-        yield from _unglue(line)
-        return
+        return _unglue(line if text is line.text else line.within(text))
+    found: list[Line] = []
     rows = text.split("\n")
     for index, row in enumerate(rows):
         for piece in [part for part in row.split("\r") if part] or [""]:
@@ -128,32 +127,34 @@ def _split(line: Line, carriage: bool) -> Iterator[Line]:
                 inner.repeating = True
                 inner.head = line.head and index == 0
             inner.more = line.more or (carriage and row.endswith("\r")) or index + 1 < len(rows)
-            yield from _unglue(inner)
+            found += _unglue(inner)
+    return found
 
 
-def _unglue(line: Line) -> Iterator[Line]:
+def _unglue(line: Line) -> Sequence[Line]:
     text = line.text
     if "/s" in text or "s/it" in text:
         match = _PROGRESS_END.search(text, 0, 4096)
         if match is not None:
-            yield line.within(text[: match.end()])
-            line.text = text[match.end() :]
-    yield line
+            glued = line.within(text[match.end() :])
+            line.text = text[: match.end()]
+            return (line, glued)
+    return (line,)
 
 
 def clean(text: str) -> str:
     """Without terminal escapes and the NULs that a truncated log begins with."""
     if "\x1b" in text:
-        text = _ANSI.sub("", text)
+        text = _ANSI.sub("", text).replace("\x1b", "")
     return text.replace("\0", "") if "\0" in text else text
 
 
-def _join(line: Line, parts: dict[str, list[str]]) -> Line | None:
-    """Join what a container runtime cut; None while the end is missing."""
+def _join(line: Line, parts: dict[str, list[str]]) -> bool:
+    """Join what a container runtime cut; False while the end is missing."""
     held = parts.setdefault(line.identifier, [])
     held.append(line.text)
     if line.part and len(held) < MAX_PARTS:
-        return None
+        return False
     line.text = "".join(held)
     del parts[line.identifier]
-    return line
+    return True

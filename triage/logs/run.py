@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 
 from triage.logs.facts import merge
 from triage.logs.fingerprint import normal
-from triage.logs.line import NO_RANKS, Line
+from triage.logs.line import Line
 from triage.logs.model import Fault
 from triage.logs.symptoms import Hit
-from triage.logs.traceback import CUT
 from triage.logs.weight import Weighed, Weight
 
 MAX_FAULTS = 2000
@@ -48,11 +47,6 @@ class Found:
         return cls(fault, hit.weighed, line.order, line.phase, hit.key, hit.worker, hit.process)
 
     @property
-    def tells_of_another(self) -> bool:
-        """The line was not written by the process that it tells of."""
-        return self.fault.kind in ("signal", "kernel")
-
-    @property
     def weight(self) -> Weight:
         return self.weighed.weight
 
@@ -64,7 +58,6 @@ class Run:
     source: str
     unit: str = ""
     invocation: str = ""
-    first: int = 0  # order of its first line
     started: datetime | None = None
     ended: datetime | None = None
     stepped: bool = False  # its clock was set back, so times do not order its faults
@@ -83,6 +76,8 @@ class Run:
     found: dict[tuple[object, ...], Found] = field(default_factory=dict)
     errors: dict[str, Found] = field(default_factory=dict)  # error lines that no pattern knows, by text
     dropped: int = 0
+    times: int = 1  # how many such runs there were
+    again: datetime | None = None  # when the latest of them ended
 
     def saw(self, line: Line) -> None:
         """Take note of a line's time and writer."""
@@ -138,9 +133,8 @@ class Run:
             known.who |= found.who
         more = held.count + (fault.count if normal(held.message) == normal(fault.message) else 0)
         first = held if known.order <= found.order else fault
-        ranks = held.ranks | fault.ranks if len(held.ranks) < MAX_TOGETHER else held.ranks
         earlier = held if (known.named or known.order) <= (found.named or found.order) else fault
-        known.fault = replace(first, ranks=ranks, count=more, position=earlier.position)
+        known.fault = replace(first, count=more, position=earlier.position)
         known.named = min(known.named or known.order, found.named or found.order)
         if known.order > found.order:
             known.order, known.phase = found.order, found.phase
@@ -172,55 +166,6 @@ class Run:
         if self.stopped is None:
             self.stopped = order
 
-    def settle(self) -> None:
-        """When all is read: name the ranks that lines only number, and put cut tracebacks to whole ones."""
-        for found in self.found.values():
-            fault = found.fault
-            ranks, pid = fault.ranks, fault.pid
-            if found.worker in self.workers:
-                pid = self.workers[found.worker]
-            if not ranks and pid is not None:
-                ranks = self.pids.get(pid, NO_RANKS) if found.tells_of_another else ranks
-            if not ranks and found.process is not None:
-                ranks = self.ranks_of(found.process)
-            if ranks and len(ranks) < MAX_TOGETHER and all(label.startswith("rank") for label in ranks):
-                named = [self.ranks_of(int(label[4:])) or frozenset((label,)) for label in ranks]
-                ranks = frozenset().union(*named)
-                found.who = set(named)
-            if (ranks, pid) != (fault.ranks, fault.pid):
-                found.fault = replace(fault, ranks=ranks, pid=pid)
-                if ranks and not found.who:
-                    found.who.add(ranks)
-        self._join_cut()
-
-    def _join_cut(self) -> None:
-        """A rank that was killed while it printed said the beginning of what another one said whole."""
-        whole = [found for found in self.found.values() if found.fault.frames and not found.fault.cut][:100]
-        for key, found in list(self.found.items()):
-            fault = found.fault
-            if fault.kind != "exception" or fault.type != CUT or len(fault.frames) < 3:
-                continue
-            for other in whole:
-                if other.fault.frames[: len(fault.frames) - 1] == fault.frames[:-1]:
-                    del self.found[key]
-                    self.add(
-                        replace(found, fault=replace(other.fault, ranks=fault.ranks, count=1)),
-                        _key(self, other),
-                    )
-                    break
-
-    def ranks_of(self, number: int) -> frozenset[str]:
-        """The labels of the process with this number over all, where the layout tells: pipeline stages outside."""
-        pp, tp = self.size("pp_size"), self.size("tp_size")
-        if pp * tp <= number or self.size("nnodes") > 1:
-            return NO_RANKS
-        labels = []
-        if pp > 1:
-            labels.append(f"PP{number // tp}")
-        if tp > 1:
-            labels.append(f"TP{number % tp}")
-        return frozenset(labels)
-
     def size(self, name: str) -> int:
         value = self.facts.get(name, "")
         return int(value) if value.isdecimal() and len(value) < 6 else 1
@@ -230,7 +175,3 @@ def same(fault: Fault) -> tuple[object, ...]:
     """Equal for one fault that several ranks report, or that is echoed by a parent process."""
     tail = tuple((frame.file, frame.line, frame.function) for frame in fault.frames[-4:])
     return (fault.kind, fault.type, normal(fault.message), tail)
-
-
-def _key(run: Run, wanted: Found) -> tuple[object, ...]:
-    return next(key for key, found in run.found.items() if found is wanted)

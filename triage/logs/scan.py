@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 
 from triage.logs import facts, symptoms
 from triage.logs.frames import culprit, engine_of
@@ -19,6 +18,12 @@ from triage.logs.weight import Weighed, Weight, weigh
 MAX_OPEN_RUNS = 256
 """Runs that are read at the same time, told apart by invocation."""
 
+KEPT_APART = 64
+"""Runs that are kept even if they equal one before; of later ones only the number and the end are."""
+
+MAX_RUNS = 4096
+"""Different runs of one source that are kept."""
+
 MAX_KERNEL = 1000
 MAX_ERRORS = 50
 """Error lines without a meaning of their own that are kept of one run."""
@@ -26,7 +31,7 @@ MAX_ERRORS = 50
 AGAIN = 5.0
 """Seconds after which the same banner means another start, also when nothing was seen to fail."""
 
-_STOP = (
+STOPS = (
     "SIGTERM received",
     "Gracefully exiting",
     "[shutdown] API server: shutdown triggered",
@@ -40,11 +45,8 @@ _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
 
-@lru_cache(maxsize=1)
-def _gate() -> re.Pattern[str]:
-    """Finds a line that may tell something: most lines tell nothing, and are not looked at again."""
-    needles = dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *_STOP))
-    return re.compile("|".join(re.escape(needle) for needle in needles))
+NEEDLES = tuple(dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *STOPS)))
+"""A line without any of these, and that is no part of a traceback, tells nothing but who was there when."""
 
 
 class Scan:
@@ -57,8 +59,8 @@ class Scan:
         self._streams = Streams()
         self._order = number << 40
         self._open: dict[str, Run] = {}
+        self._kept: dict[tuple[object, ...], Run] = {}
         self._boot = ""
-        self._tells = _gate().search
 
     def read(self) -> None:
         for line in read_lines(self.source):
@@ -68,57 +70,58 @@ class Scan:
                 self._kernel(line)
             else:
                 self._line(line)
-        for reading in self._streams.close():
-            self._exception(reading)
-        for run in self._open.values():
-            self._close(run)
+        for key in list(self._open):
+            self._end(key)
 
     def _line(self, line: Line) -> None:
-        text = line.text[:MATCH_LIMIT]
-        telling = self._tells(text) is not None
-        run = self._run(line, text, telling)
+        run = self._run(line)
         for reading in self._streams.feed(line):
             self._exception(reading)
+        if not line.taken:
+            run = self._told(run, line)
         run.saw(line)
         line.phase = run.phase_at(line)
-        if line.taken:
-            return
+
+    def _run(self, line: Line) -> Run:
+        """The run that a line belongs to, as far as the log names it or goes on with the one before."""
+        key = line.invocation
+        if not key and line.boot != self._boot and line.boot:
+            if self._boot:
+                self._end(key)
+            self._boot = line.boot
+        run = self._open.get(key)
+        if run is None:
+            if len(self._open) >= MAX_OPEN_RUNS:
+                self._end(next(iter(self._open)))
+            run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key)
+        return run
+
+    def _told(self, run: Run, line: Line) -> Run:
+        """Take what a line says for itself: a start, a stop, facts, a fault. The run is another after a start."""
+        text = line.text[:MATCH_LIMIT]
+        if line.identifier == "systemd":
+            run = self._told_by_systemd(run, line, text)
+        else:
+            run.active = True
         hit = None
-        if telling:
+        if any(map(text.__contains__, NEEDLES)):
+            banner = facts.banner_of(text)
+            if banner:
+                if not run.invocation and self._starts_again(run, banner, line):
+                    run = self._restart(run)
+                run.banners.add(banner)
+                run.bannered = line.time or run.bannered
             self._facts(run, line)
+            line.phase = run.phase_at(line)
             hit = symptoms.hits(line)
             if hit is not None:
                 run.hit(hit, line, self.source.name)
-            elif any(stop in text for stop in _STOP):
+            elif any(map(text.__contains__, STOPS)):
                 run.asked_to_stop(self._order)
         if hit is None and line.head and line.level in ("ERROR", "CRITICAL"):
             self._error(run, line)
         elif hit is None and "Error: " in text[:200]:
             self._bare(run, line, text)
-
-    def _run(self, line: Line, text: str, telling: bool) -> Run:
-        """The run that a line belongs to; begins one where a start is told."""
-        key = line.invocation
-        if line.boot and line.boot != self._boot and not key:
-            if self._boot:
-                self._restart(key)
-            self._boot = line.boot
-        run = self._open.get(key)
-        if run is None:
-            if len(self._open) >= MAX_OPEN_RUNS:
-                self._restart(next(iter(self._open)))
-            run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key, first=self._order)
-        if line.identifier == "systemd":
-            return self._told_by_systemd(run, line, text)
-        run.active = True
-        if telling and not key:
-            banner = facts.banner_of(text)
-            if banner:
-                if self._starts_again(run, banner, line):
-                    run = self._restart(key)
-                    run.active = True
-                run.banners.add(banner)
-                run.bannered = line.time or run.bannered
         return run
 
     def _told_by_systemd(self, run: Run, line: Line, text: str) -> Run:
@@ -131,7 +134,7 @@ class Scan:
         what = match["what"]
         if what in ("Starting", "Started"):
             if run.active and not run.invocation and not (what == "Started" and run.starting):
-                run = self._restart(run.invocation)
+                run = self._restart(run)
             run.starting = what == "Starting"
         else:
             run.asked_to_stop(self._order)
@@ -139,6 +142,8 @@ class Scan:
         return run
 
     def _starts_again(self, run: Run, banner: str, line: Line) -> bool:
+        if not run.banners:
+            return any(found.weight <= Weight.CONSEQUENCE for found in run.found.values())
         if banner not in run.banners:
             return False
         if run.found or run.stopped is not None or run.ready:
@@ -148,19 +153,32 @@ class Scan:
             return False
         return (one - other).total_seconds() > AGAIN
 
-    def _restart(self, key: str) -> Run:
+    def _restart(self, run: Run) -> Run:
+        """End a run, and begin the next one of the same unit."""
+        self._end(run.invocation)
+        following = Run(self.source.name, unit=run.unit, active=True)
+        self._open[run.invocation] = following
+        return following
+
+    def _end(self, key: str) -> None:
         for reading in self._streams.close():
             self._exception(reading)
-        held = self._open.pop(key, None)
-        if held is not None:
-            self._close(held)
-        run = Run(self.source.name, unit=held.unit if held else "", invocation=key, first=self._order)
-        self._open[key] = run
-        return run
+        run = self._open.pop(key, None)
+        if run is not None:
+            self._close(run)
 
     def _close(self, run: Run) -> None:
-        if run.found or run.facts:
+        """Keep a run that ended; of a restart loop the first ones, and how often they came again."""
+        if not (run.found or run.facts):
+            return
+        mark = (run.unit, tuple(run.found))
+        known = self._kept.get(mark)
+        if known is not None and len(self.runs) >= KEPT_APART:
+            known.times += 1
+            known.again = run.ended or known.again
+        elif len(self.runs) < MAX_RUNS:
             self.runs.append(run)
+            self._kept.setdefault(mark, run)
 
     def _facts(self, run: Run, line: Line) -> None:
         text = line.text[: facts.LIMIT]

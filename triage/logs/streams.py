@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from triage.logs.dumps import Dump
 from triage.logs.dumps import may_begin as may_begin_dump
 from triage.logs.line import Line
-from triage.logs.traceback import Kind, Traceback, classify, may_begin
+from triage.logs.traceback import Kind, Read, Traceback, classify, may_begin, without_margin
 
 MAX_OPEN = 64
 """Tracebacks that are read at the same time; the one that waited longest is closed for another."""
@@ -23,6 +23,9 @@ PATIENCE = 20
 IDLE = 2000
 """Lines after which a traceback that got none of them is closed."""
 
+LATE = 16
+"""Lines after which a complete traceback is not expected to be followed by one that it led to."""
+
 MAX_WRITERS = 65_536
 
 Reading = Traceback | Dump
@@ -30,13 +33,14 @@ _Key = tuple[object, ...]
 
 
 class _Open:
-    __slots__ = ("fed", "misses", "reading", "signed")
+    __slots__ = ("fed", "misses", "reading", "said", "signed")
 
     def __init__(self, reading: Reading, signed: bool, now: int) -> None:
         self.reading = reading
         self.signed = signed  # every line of it carries its writer's name
         self.fed = now
         self.misses = 0
+        self.said = 0  # stands for all unsigned lines so far
 
 
 class Streams:
@@ -51,6 +55,7 @@ class Streams:
         self._latest: Line | None = None
         self._fed: _Open | None = None  # what the unsigned line before this one belonged to
         self._alternating = False
+        self._followed: dict[int, int] = {}  # what followed which unsigned lines
 
     def feed(self, line: Line) -> Iterator[Reading]:
         """The tracebacks that a line brings to their end. The line itself gets its ranks and time."""
@@ -96,68 +101,78 @@ class Streams:
         if key is None:
             yield from self._unsigned_line(line)
             return
-        held = self._open.get(key)
-        if not (line.repeating or line.pid is not None):
-            # the engine signs only the first line of a record: whatever this writer said before is complete
-            if held is not None:
-                yield self._finish(key)
-            held = None
         if self._unsigned:
             self._settle(key)
-        if held is None:
-            yield from self._begin(line, key)
-            return
-        reading = held.reading
-        if line.head and not line.repeating:
+        held = self._open.get(key)
+        if held is not None:
+            # where only the first line of a record is signed, a signed line ends the record before
+            if line.repeating or not line.head:
+                kind, match = held.reading.reading(line)
+                if held.reading.feed(line, kind, match):
+                    held.misses, held.fed = 0, self._now
+                    line.taken = True
+                    return
+                held.misses += 1
+                if held.misses <= PATIENCE and not (may_begin(line.text) or may_begin_dump(line.text)):
+                    return
             yield self._finish(key)
-            yield from self._begin(line, key)
-            return
-        kind, match = reading.reading(line)
-        if reading.feed(line, kind, match):
-            held.misses, held.fed = 0, self._now
-            line.taken = True
-            return
-        held.misses += 1
-        begins = may_begin(line.text) or may_begin_dump(line.text)
-        if begins or held.misses > PATIENCE:
-            yield self._finish(key)
-            yield from self._begin(line, key)
+        yield from self._begin(line, key)
 
     def _unsigned_line(self, line: Line) -> Iterator[Reading]:
+        plain = classify(line.text)
+        begins = may_begin_dump(line.text) or plain[0] in (Kind.HEADER, Kind.GROUP)
         best: _Open | None = None
         best_score = 0
-        best_reading: tuple[Kind, object] = (Kind.OTHER, None)
-        plain = classify(line.text)
+        best_read = plain
+        bare: Read | None = None  # without the margin of an exception group
         for held in self._open.values():
             if held.signed:
                 continue
             reading = held.reading
-            kind, match = (
-                plain if not (reading.depth or getattr(reading, "base", 0)) else reading.reading(line)
-            )
-            score = reading.fits(line, kind) * 4
-            if not score:
+            if reading.depth:
+                bare = bare or classify(without_margin(line.text))
+                read = bare
+            elif reading.base:
+                read = reading.reading(line)
+            else:
+                read = plain
+            fit = reading.fits(line, read[0])
+            if not fit or (begins and fit < 3):
                 continue
-            if kind is Kind.FRAME and match is not None and reading.calls((match[3] or "").strip()):
-                score += 2
-            # of equals the one that was fed last, for a writer's lines tend to stay together; where writers
-            # take turns, the other one
-            score = score * 2 + ((held is self._fed) is not self._alternating)
+            score = self._score(held, fit, read, line.text)
             if score > best_score:
-                best, best_score, best_reading = held, score, (kind, match)
-        begins = may_begin_dump(line.text) or plain[0] in (Kind.HEADER, Kind.GROUP)
-        if best is not None and not (begins and best_score < 24):
-            reading = best.reading
-            if reading.feed(line, best_reading[0], best_reading[1]):  # type: ignore[arg-type]
-                self._alternating = self._fed is not None and self._fed is not best
-                self._fed = best
-                best.fed = self._now
-                line.taken = True
-                line.ranks = line.ranks or reading.first.ranks
-                line.at(reading.first.time, dated=reading.first.dated)
-                return
-        if begins or plain[0] is Kind.FRAME:
+                best, best_score, best_read = held, score, read
+        if best is not None and best.reading.feed(line, *best_read):
+            self._took(best, line)
+        elif begins or plain[0] is Kind.FRAME:
             yield from self._begin(line, None)
+
+    def _score(self, held: _Open, fit: int, read: Read, text: str) -> int:
+        """How likely an unsigned line goes on with a reading: by grammar, by what is known, by turns."""
+        score = fit * 16
+        # ranks that fail alike print alike: what followed these very lines once will follow again
+        known = self._followed.get(held.said)
+        if known is not None:
+            score += 6 if known == hash(text) else -2
+        kind, match = read
+        if kind is Kind.FRAME and match is not None and held.reading.calls((match[3] or "").strip()):
+            score += 2
+        # of equals the one that was fed last, for a writer's lines tend to stay together; where writers
+        # take turns, the other one
+        return score + ((held is self._fed) is not self._alternating)
+
+    def _took(self, held: _Open, line: Line) -> None:
+        text = hash(line.text)
+        if len(self._followed) < MAX_WRITERS:
+            self._followed.setdefault(held.said, text)
+        held.said = hash((held.said, text))
+        self._alternating = self._fed is not None and self._fed is not held
+        self._fed = held
+        held.fed = self._now
+        first = held.reading.first
+        line.taken = True
+        line.ranks = line.ranks or first.ranks
+        line.at(first.time, dated=first.dated)
 
     def _begin(self, line: Line, key: _Key | None) -> Iterator[Reading]:
         text = line.text
@@ -173,6 +188,9 @@ class Streams:
         if key is None:
             key = ("unsigned", self._now)
         signed = line.repeating or line.pid is not None
+        self._settle(key)
+        for other in [each for each, held in self._open.items() if self._is_late(held)]:
+            yield self._finish(other)
         if key in self._open:
             yield self._finish(key)
         if len(self._open) >= MAX_OPEN:
@@ -191,6 +209,10 @@ class Streams:
         if line.repeating:
             return before.text[:500] if before.site == line.site else ""
         return before.text[:500] if before.text.endswith(":") else ""
+
+    def _is_late(self, held: _Open) -> bool:
+        """Whether a chain would have followed by now."""
+        return held.reading.over and self._now - held.fed > LATE
 
     def _settle(self, key: _Key) -> None:
         for other, held in self._open.items():

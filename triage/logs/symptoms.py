@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from triage.logs.line import MATCH_LIMIT, NO_RANKS, Line
 from triage.logs.model import Fault, FaultKind, Position
-from triage.logs.weight import Weight, Weighed
+from triage.logs.weight import Weighed, Weight
 
 MAX_MESSAGE = 4000
 

@@ -67,7 +67,7 @@ _NOT_EXCEPTIONS = frozenset(
 _ERROR_NAME = re.compile(
     r"(?:[A-Za-z_]\w{0,100}\.){0,16}\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Failure|Fault|Group)(?:\(\w{1,100}\))?$"
 )
-_MARGIN = re.compile(r"\s*\|(?: |$)")
+_MARGIN = re.compile(r"(?:\s*\|(?: |$))+")
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 
@@ -80,12 +80,22 @@ _FOREIGN = re.compile(
 )
 
 
+Read = tuple[Kind, "re.Match[str] | None"]
+"""What a line is, with the match that says more of it."""
+
+
+def without_margin(text: str) -> str:
+    """A line of an exception group without the bars in front."""
+    margin = _MARGIN.match(text)
+    return text[margin.end() :] if margin else text
+
+
 def may_begin(text: str) -> bool:
     """Whether a line can begin a traceback, or be a frame of one whose head is missing."""
     return "Traceback (most recent call last)" in text or 'File "' in text
 
 
-def classify(text: str) -> tuple[Kind, re.Match[str] | None]:
+def classify(text: str) -> Read:
     text = text[:MATCH_LIMIT]
     stripped = text.strip()
     if not stripped:
@@ -177,13 +187,11 @@ class Traceback:
             self.depth += 1
         self.state = State.HEAD
 
-    def reading(self, line: Line) -> tuple[Kind, re.Match[str] | None]:
+    def reading(self, line: Line) -> Read:
         """What a line is to this traceback: without its margin or indentation."""
         text = line.text
         if self.depth:
-            while (margin := _MARGIN.match(text)) is not None:
-                text = text[margin.end() :]
-            return classify(text)
+            return classify(without_margin(text))
         if self.base and not text[: self.base].strip():
             return classify(text[self.base :])
         return classify(text)
@@ -258,8 +266,8 @@ class Traceback:
 
     def _code(self, text: str) -> None:
         part = self.part
-        while self.depth and (margin := _MARGIN.match(text)) is not None:
-            text = text[margin.end() :]
+        if self.depth:
+            text = without_margin(text)
         if part.frames and not part.dropped:
             frame = part.frames[-1]
             part.frames[-1] = Frame(frame.file, frame.line, frame.function, text.strip()[:500])
@@ -294,8 +302,8 @@ class Traceback:
             self.state = State.DONE
             return False
         text = line.text
-        while self.depth and (margin := _MARGIN.match(text)) is not None:
-            text = text[margin.end() :]
+        if self.depth:
+            text = without_margin(text)
         if (
             len(part.message) < MAX_MESSAGE_LINES
             and part.size < MAX_MESSAGE
@@ -321,6 +329,11 @@ class Traceback:
         """A record of another writer came between: the message is over."""
         if self.state is State.MESSAGE:
             self.state = State.DONE
+
+    @property
+    def over(self) -> bool:
+        """Only a chain could follow."""
+        return self.state is State.DONE
 
     @property
     def named(self) -> Line:

@@ -60,6 +60,9 @@ class Peeler:
                     break
             else:
                 return
+            # what follows a record's own prefix is its text; only JSON can hold another log's line
+            if line.head and peel is not structured.peel:
+                return
 
     def _candidates(self, first: str) -> tuple[Peel, ...]:
         known = self._by_start.get(first)

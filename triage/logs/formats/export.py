@@ -7,10 +7,12 @@ length, the bytes, and a newline.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from triage.logs.formats import journal
 from triage.logs.line import Line
+
+MAX_REPEATS = 64
+"""Values that are kept of a field that repeats in one entry."""
 
 _MARKS = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__MONOTONIC_TIMESTAMP=")
 
@@ -22,7 +24,7 @@ def applies(data: bytes) -> bool:
 def read(data: bytes) -> Iterator[Line]:
     """One line an entry; its number is that of the MESSAGE field. Damaged parts are stepped over."""
     at, number = 0, 0
-    fields: dict[str, Any] = {}
+    fields: dict[str, list[str]] = {}
     where = 0
     while at < len(data):
         end = data.find(b"\n", at)
@@ -52,16 +54,14 @@ def read(data: bytes) -> Iterator[Line]:
         if key == "MESSAGE":
             where = first
         text = value.decode("utf-8", "backslashreplace")
-        if key in fields:
-            held = fields[key]
-            fields[key] = [*held, text] if isinstance(held, list) and len(held) < 64 else [held, text]
-        else:
-            fields[key] = text
+        held = fields.setdefault(key, [])
+        if len(held) < MAX_REPEATS:
+            held.append(text)
     if fields:
         yield _entry(where or number, fields)
 
 
-def _entry(number: int, fields: dict[str, Any]) -> Line:
+def _entry(number: int, fields: dict[str, list[str]]) -> Line:
     line = Line(number, journal.message(fields.get("MESSAGE")))
     journal.fill(line, fields)
     return line

@@ -111,19 +111,21 @@ def fill(line: Line, fields: Mapping[str, Any]) -> None:
 
 def message(value: object) -> str:
     """The text of a MESSAGE field in any of its JSON forms."""
+    if isinstance(value, list) and value and not isinstance(value[0], int):
+        return "\n".join(filter(None, map(_text, value)))
+    return _text(value)
+
+
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        if value and all(isinstance(item, int) and 0 <= item < 256 for item in value):
-            return bytes(value).decode("utf-8", "backslashreplace")
-        return "\n".join(message(item) for item in value if not isinstance(item, int))
+    if isinstance(value, list) and all(isinstance(item, int) and 0 <= item < 256 for item in value):
+        return bytes(value).decode("utf-8", "backslashreplace")
     return ""
 
 
 def _one(value: object) -> str:
     """A field as text; the first value of a field that repeats."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, list) and value and not isinstance(value[0], int):
-        return _one(value[0]) if isinstance(value[0], str) else message(value[0])
-    return message(value)
+        return _text(value[0])
+    return _text(value)

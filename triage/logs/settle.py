@@ -1,0 +1,71 @@
+"""What only the whole of a run tells: whose rank a pid or a number is, and what a cut traceback belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triage.logs.line import NO_RANKS
+from triage.logs.run import Found, Run
+from triage.logs.traceback import CUT
+
+
+def settle(run: Run) -> None:
+    """Give every fault its ranks, and put tracebacks that were cut to the whole one that they begin like."""
+    for found in run.found.values():
+        _name(run, found)
+    _join_cut(run)
+    for found in run.found.values():
+        found.fault = replace(found.fault, ranks=NO_RANKS.union(*found.who))
+
+
+def _name(run: Run, found: Found) -> None:
+    fault = found.fault
+    pid = run.workers.get(found.worker, fault.pid)
+    if pid != fault.pid:
+        found.fault = replace(fault, pid=pid)
+    if not found.who:
+        # a line that tells of another process than its writer
+        told = (
+            run.pids.get(pid, NO_RANKS)
+            if pid is not None and fault.kind in ("signal", "kernel")
+            else NO_RANKS
+        )
+        if not told and found.process is not None:
+            told = ranks_of(run, found.process)
+        if told:
+            found.who.add(told)
+    found.who = {_by_label(run, ranks) for ranks in found.who}
+
+
+def _by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
+    """`rank3` as the engine calls it, where the layout tells."""
+    numbers = [label[4:] for label in ranks if label.startswith("rank")]
+    if len(numbers) != 1 or len(ranks) != 1:
+        return ranks
+    return ranks_of(run, int(numbers[0])) or ranks
+
+
+def ranks_of(run: Run, number: int) -> frozenset[str]:
+    """The labels of the process with this number over all, on one node: pipeline stages are the outer dimension."""
+    pp, tp = run.size("pp_size"), run.size("tp_size")
+    if number >= pp * tp or run.size("nnodes") > 1:
+        return NO_RANKS
+    stage = frozenset((f"PP{number // tp}",)) if pp > 1 else NO_RANKS
+    return stage | {f"TP{number % tp}"} if tp > 1 else stage
+
+
+def _join_cut(run: Run) -> None:
+    """A rank that was killed while it printed said the beginning of what another one said whole."""
+    whole = [(key, found) for key, found in run.found.items() if found.fault.frames and not found.fault.cut][
+        :100
+    ]
+    for key, found in list(run.found.items()):
+        fault = found.fault
+        if fault.kind != "exception" or fault.type != CUT or len(fault.frames) < 3:
+            continue
+        said = fault.frames[:-1]  # the last one may lack its code
+        for other_key, other in whole:
+            if other.fault.frames[: len(said)] == said:
+                del run.found[key]
+                run.add(replace(found, fault=replace(other.fault, count=1)), other_key)
+                break
