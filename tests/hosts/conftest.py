@@ -98,7 +98,8 @@ def start_sshd(directory: Path, home: Path, extra: str = "") -> Server:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A running sshd whose key is known, for a client whose key it takes."""
     if not Path(SSHD).exists():
-        pytest.fail("these tests need sshd: apt-get install openssh-server")
+        refuse = pytest.fail if os.environ.get("TRIAGE_REQUIRE_E2E") == "1" else pytest.skip
+        refuse("there is no sshd: apt-get install openssh-server")
     home, directory = tmp_path / "home", tmp_path / "sshd"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     directory.mkdir()

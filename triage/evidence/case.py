@@ -10,6 +10,7 @@ Other files in the directory (an `expected.yaml`) are not part of the bundle and
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ MANIFEST = "manifest.json"
 SCHEMA = "triage.case/1"
 ANSWERS = "answers"
 LOG = "log"
+SUBJECTS = ("unit", "path", "python", "program", "pid")  # the field of a query that names its file
 MAX_MANIFEST = 64 * 1024 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes
 
@@ -186,7 +188,8 @@ def _write_bundle(
 def _file_name(key: str, taken: set[str]) -> str:
     """`journal-sglang-kimi.service.jsonl`, from the question; a number tells equal ones apart."""
     query, _, fields = key.partition(" ")
-    subject = next(iter(re.findall(r'": "([^"]+)"', fields)), "")
+    values = json.loads(fields)
+    subject = next((str(values[name]) for name in SUBJECTS if values.get(name)), "")
     words = re.sub(r"[^A-Za-z0-9_.@+-]+", "-", subject)[-80:].strip("-.")
     stem, extension = (
         f"{query}-{words}".strip("-"),
@@ -254,7 +257,11 @@ def _read_file(directory: Path, file: str, sha256: str, what: str) -> bytes:
 
 def _read_bounded(path: Path, limit: int, what: str) -> bytes:
     try:
-        if path.is_symlink() or not path.is_file():
+        if (
+            path.is_symlink()
+            or not path.is_file()
+            or (path.parent.name == ANSWERS and path.parent.is_symlink())
+        ):
             raise UsageError("reading the case", str(path), f"{what}: there is no such plain file")
         if path.stat().st_size > limit:
             raise UsageError("reading the case", str(path), f"{what}: larger than {limit} bytes")

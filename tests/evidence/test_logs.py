@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.conftest import ScriptedHost
+from triage.errors import UnreachableError
+from triage.evidence.logs import log_sources
+from triage.evidence.model import Deployment
+from triage.evidence.queries import Journal, UnitRuns
+from triage.hosts import Output
+
+RECORDED = Path(__file__).parent / "queries" / "recorded"
+RUN = "c915d3cfd26845938b76a4178eaab2e1"
+UNIT = Deployment("kimi.service", manager="systemd", unit="kimi.service", state="failed", invocation=RUN)
+
+
+def journal(host: ScriptedHost, run: str, answer: bytes | Output) -> None:
+    host.commands[" ".join(Journal("kimi.service", run).argv())] = answer
+
+
+def test_the_journal_of_the_run_and_the_kernel_of_its_time(host: ScriptedHost) -> None:
+    journal(host, RUN, (RECORDED / "journal").read_bytes())
+    host.commands["journalctl"] = b"__REALTIME_TIMESTAMP=1795972538000000\nMESSAGE=Out of memory: Killed\n\n"
+    service, kernel = log_sources(host.evidence, UNIT)
+    assert (service.name, kernel.name) == ("journal of kimi.service", "kernel log")
+    assert json.loads(service.data.splitlines()[0])["MESSAGE"].startswith("Started")
+    assert b"Out of memory" in kernel.data
+    (asked,) = [argv for argv in host.asked if "_TRANSPORT=kernel" in argv]
+    assert "--since=@1795972507" in asked
+    assert "--until=@1795972568" in asked
+
+
+def test_a_kernel_log_that_cannot_be_read_or_is_empty_is_left_out(host: ScriptedHost) -> None:
+    journal(host, RUN, (RECORDED / "journal").read_bytes())
+    assert len(log_sources(host.evidence, UNIT)) == 1
+    host.commands["journalctl"] = b""
+    assert len(log_sources(host.evidence, UNIT)) == 1
+
+
+def test_a_journal_that_may_not_be_read(host: ScriptedHost) -> None:
+    denied = b"No journal files were opened due to insufficient permissions.\n"
+    journal(host, RUN, Output(1, b"", denied))
+    with pytest.raises(UnreachableError) as caught:
+        log_sources(host.evidence, UNIT)
+    assert "systemd-journal" in caught.value.happened
+    assert "usermod -aG systemd-journal" in caught.value.next
+    assert "--become" in caught.value.next
+
+
+def test_a_cut_journal_is_marked(host: ScriptedHost) -> None:
+    journal(host, RUN, Output(None, (RECORDED / "journal").read_bytes()[:-50], cut="bytes"))
+    assert log_sources(host.evidence, UNIT)[0].partial == "bytes"
+
+
+def test_of_a_service_that_restarts_the_run_that_failed_comes_first(host: ScriptedHost) -> None:
+    host.commands[" ".join(UnitRuns("kimi.service").argv())] = (RECORDED / "unit-runs").read_bytes()
+    failed, now = "0e65b234759a44ee938acecbe1236b35", "f" * 32
+    journal(host, failed, b"__REALTIME_TIMESTAMP=1000000\nMESSAGE=failed run\n\n")
+    journal(host, now, b"__REALTIME_TIMESTAMP=2000000\nMESSAGE=present run\n\n")
+    looping = Deployment("k", unit="kimi.service", state="activating", restarts=3, invocation=now)
+    first, second = log_sources(host.evidence, looping)
+    assert b"failed run" in first.data
+    assert b"present run" in second.data
+
+
+def test_a_process_that_logs_to_a_file(host: ScriptedHost) -> None:
+    host.files |= {"/proc/241/fd/2": "/var/log/a b.log\n", "/var/log/a b.log": b"line \xff\n"}
+    (source,) = log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
+    assert (source.name, source.data) == ("/var/log/a b.log", b"line \xff\n")
+
+
+@pytest.mark.parametrize("target", ["/dev/pts/3\n", "pipe:[1234]\n", "/tmp/x (deleted)\n"])
+def test_a_process_that_logs_elsewhere(host: ScriptedHost, target: str) -> None:
+    host.files["/proc/241/fd/2"] = target
+    with pytest.raises(UnreachableError) as caught:
+        log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
+    assert "--log" in caught.value.next

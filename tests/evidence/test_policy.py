@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from triage.evidence import queries
+from triage.evidence.model import Query
+from triage.evidence.policy import catalogue, sudoers
+from triage.evidence.queries import CATALOGUE, Journal, KernelLog, ProcessEnvironment, UnitRuns
+
+
+def test_the_catalogue_is_complete() -> None:
+    exported = {
+        value
+        for value in vars(queries).values()
+        if isinstance(value, type) and issubclass(value, Query) and value is not Query
+    }
+    assert {type(query) for query in CATALOGUE} == exported
+    assert len({query.name for query in CATALOGUE}) == len(CATALOGUE)
+    for entry in catalogue():
+        assert entry.query
+        assert entry.purpose
+        assert entry.command
+
+
+def test_no_command_of_the_catalogue_changes_anything() -> None:
+    programs = {query.argv()[0] for query in CATALOGUE}
+    assert programs <= {
+        *("systemctl", "busctl", "journalctl", "ps", "id", "cat", "readlink", "sh", "env", "tail", "find"),
+        *("nvidia-smi", "df", "ss", "uname"),
+    }
+    assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show"}
+    assert not [query for query in CATALOGUE if {"-delete", "-exec", "-fprint"} & set(query.argv())]
+
+
+def allowed(line: str) -> bool:
+    """Whether the sudoers lines allow a command after `timeout`, as sudo matches expressions."""
+    expressions = [re.search(r"timeout (\^.*\$)", each) for each in sudoers()]
+    return any(re.search(found[1].replace("\\,", ","), line) for found in expressions if found)
+
+
+GRANTED = [
+    Journal("sglang-kimi.service", "c915d3cfd26845938b76a4178eaab2e1"),
+    Journal("vllm@1.service", "c915d3cfd26845938b76a4178eaab2e1"),
+    KernelLog(1795972507, 1795972568),
+    UnitRuns("a.service"),
+    ProcessEnvironment(4711),
+]
+
+
+@pytest.mark.parametrize("query", GRANTED, ids=lambda query: query.name)
+def test_sudoers_allow_the_queries_and_nothing_more(query: Query[object]) -> None:
+    line = " ".join(("-k", "2", "30", *query.argv()))
+    assert allowed(line)
+    for more in (
+        f"{line} --rotate",
+        f"{line} --cursor-file=/etc/passwd",
+        f"-s 9 {line}",
+        f"{line}\n--vacuum-size=1",
+    ):
+        assert not allowed(more)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-k 2 30 sh",
+        "-k 2 30 cat /etc/shadow",
+        "-k 2 30 cat /proc/../etc/shadow/environ",
+        "-k 2 30 cat /proc/1/environ /etc/shadow",
+        "-k 2 30 journalctl --vacuum-size=1",
+        "-k 2 30 env /tmp/python -B -",
+        "30 cat /proc/1/environ",
+    ],
+)
+def test_sudoers_refuse(line: str) -> None:
+    assert not allowed(line)

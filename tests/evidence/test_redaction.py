@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.evidence.redaction import Redactor
+
+LETTERS = string.ascii_letters + string.digits
+LOGS = sorted((Path(__file__).parents[1] / "corpus").glob("*/log*"))
+
+
+def word(low: int, high: int, letters: str = LETTERS) -> st.SearchStrategy[str]:
+    return st.text(letters, min_size=low, max_size=high)
+
+
+# Tokens that are known by their shape, wherever they stand.
+SHAPED = st.one_of(
+    word(30, 40).map("hf_{}".format),
+    word(30, 40).map("api_org_{}".format),
+    word(40, 60, LETTERS + "_-").map("sk-1{}".format),
+    word(40, 60, LETTERS + "_-").map("sk-proj-{}1".format),
+    word(40, 60, LETTERS + "_-").map("sk-ant-api03-{}".format),
+    word(36, 36).map("ghp_{}".format),
+    word(36, 36).map("gho_{}".format),
+    word(60, 80, LETTERS + "_").map("github_pat_{}".format),
+    word(20, 26).map("glpat-{}".format),
+    word(16, 16, string.ascii_uppercase + string.digits).map("AKIA{}".format),
+    word(16, 16, string.ascii_uppercase + string.digits).map("ASIA{}".format),
+    word(35, 35, LETTERS + "_-").map("AIza{}".format),
+    word(60, 90, LETTERS + "_-").map("ya29.{}".format),
+    word(40, 60, LETTERS + "_-").map("nvapi-{}".format),
+    word(50, 50).map("gsk_{}".format),
+    word(20, 40, LETTERS + "-").map("xoxb-{}".format),
+    st.tuples(word(20, 40), word(20, 60), word(20, 43)).map(lambda part: "eyJ{}.eyJ{}.{}".format(*part)),
+)
+
+# Text around a secret that gives it away, whatever it looks like.
+ANNOUNCED = [
+    "python -m sglang.launch_server --api-key {} --port 1",
+    "vllm serve m --api-key={}",
+    "--admin-api-key {}",
+    "--hf-token {}",
+    "'--api-key', '{}'",
+    '["--api-key", "{}"]',
+    "HF_TOKEN={}",
+    "export OPENAI_API_KEY={}",
+    'Environment="WANDB_API_KEY={}" A=1',
+    "AWS_SECRET_ACCESS_KEY={}",
+    "DB_PASSWORD={} NEXT=1",
+    "MY_PASSPHRASE='{}'",
+    "ServerArgs(api_key='{}', port=1)",
+    "api_key={},",
+    '{{"api_key": "{}"}}',
+    '{{\\"api_key\\": \\"{}\\"}}',
+    '{{"password":"{}"}}',
+    "{{'client_secret': '{}'}}",
+    '{{"access_token": "{}"}}',
+    "password: {}",
+    "Authorization: Bearer {}",
+    "authorization: Basic {}",
+    "'Authorization': 'Bearer {}'",
+    "curl -H 'X-Api-Key: {}'",
+    "https://user:{}@registry.example/v2",
+    "redis://:{}@10.0.0.1:6379/0",
+    "postgresql+psycopg://svc:{}@db/x",
+    "https://host/path?api_key={}&x=1",
+]
+SECRET = word(16, 40).filter(lambda text: any(c.isdigit() for c in text) and any(c.isalpha() for c in text))
+AROUND = st.text(string.printable, max_size=40)
+BLANK = st.sampled_from(["", " ", "\n", "\t", "(", '"'])
+
+
+@given(token=SHAPED, before=AROUND, after=AROUND)
+def test_a_token_of_a_known_shape_never_survives(token: str, before: str, after: str) -> None:
+    for source in (False, True):
+        assert token not in Redactor().redact(f"{before} {token} {after}", source)
+        assert token not in Redactor().redact(json.dumps({"MESSAGE": f"{before} {token} {after}"}), source)
+
+
+@pytest.mark.parametrize("text", ANNOUNCED)
+@given(secret=SECRET, before=BLANK, after=BLANK)
+def test_an_announced_secret_never_survives(text: str, secret: str, before: str, after: str) -> None:
+    line = before + text.format(secret) + after
+    assert secret not in Redactor().redact(line)
+    assert secret not in Redactor().redact(json.dumps({"MESSAGE": line}))
+
+
+@pytest.mark.parametrize("text", ANNOUNCED)
+def test_what_stands_around_a_secret_stays(text: str) -> None:
+    before, after = text.format("\0").split("\0")
+    redacted = Redactor().redact(text.format("Zx81Zx81Zx81Zx81Zx81"))
+    assert redacted == f"{before}<token-1>{after}"
+
+
+@pytest.mark.parametrize("text", ANNOUNCED)
+def test_json_stays_json(text: str) -> None:
+    line = json.dumps({"MESSAGE": text.format("Zx81Zx81Zx81Zx81Zx81"), "_PID": "1"})
+    assert json.loads(Redactor().redact(line))["_PID"] == "1"
+
+
+@given(st.text(), st.lists(st.sampled_from(ANNOUNCED), max_size=4))
+def test_redaction_is_stable(text: str, announced: list[str]) -> None:
+    redactor = Redactor()
+    once = redactor.redact(text + " ".join(each.format("Zx81Zx81Zx81Zx81Zx81") for each in announced))
+    assert redactor.redact(once) == once
+
+
+def test_a_secret_with_blanks_in_quotes_goes_as_a_whole() -> None:
+    assert (
+        Redactor().redact('Environment="X_PASSWORD=two words" A=1')
+        == 'Environment="X_PASSWORD=<token-1>" A=1'
+    )
+    assert Redactor().redact('password="two words", x=1') == 'password="<token-1>", x=1'
+
+
+KEY = "-----BEGIN {0}PRIVATE KEY-----\n{1}\n-----END {0}PRIVATE KEY-----"
+
+
+@given(
+    kind=st.sampled_from(["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "]),
+    body=st.lists(word(64, 64, LETTERS + "+/"), min_size=2, max_size=6),
+)
+def test_a_private_key_never_survives(kind: str, body: list[str]) -> None:
+    key = KEY.format(kind, "\n".join(body))
+    one_a_line = "".join(json.dumps({"MESSAGE": line, "_PID": "7"}) + "\n" for line in key.splitlines())
+    for text in (key, json.dumps(key), repr(key), one_a_line, key[: len(key) - 40]):
+        redacted = Redactor().redact(f"before {text} after")
+        assert not any(line in redacted for line in body)
+        assert redacted.startswith("before")
+        assert redacted.endswith("after")
+
+
+def test_one_value_one_placeholder_so_that_evidence_correlates() -> None:
+    redactor = Redactor()
+    first, second = "hf_" + "a1" * 15, "hf_" + "b2" * 15
+    assert redactor.redact(f"{first} {second} {first}") == "<token-1> <token-2> <token-1>"
+    assert redactor.redact(f"HF_TOKEN={second}") == "HF_TOKEN=<token-2>"
+
+
+# Lines that look as if, and hold nothing secret. Most are what the engines log.
+INNOCENT = [
+    "Prefill batch, #new-seq: 1, #new-token: 4, #cached-token: 0, token usage: 0.00, #running-req: 0",
+    "Decode batch, #running-req: 1, #token: 38, token usage: 0.02, gen throughput (token/s): 47.79",
+    "max_total_num_tokens=8192, chunked_prefill_size=2048, max_prefill_tokens=16384",
+    "server_args=ServerArgs(model_path='/m', tokenizer_path='/m', api_key=None, tokenizer_mode='auto')",
+    "eos_token_id: 2, bos_token: '<s>', eos_token: '</s>', pad_token=<|endoftext|>",
+    "ValueError: Unexpected token: end of input",
+    "--tokenizer-path /srv/m --max-total-tokens 8192 --speculative-token-map /srv/map.pt",
+    "VLLM_MAX_TOKENS=4096 TOKENIZERS_PARALLELISM=false",
+    "loading token embedding: done",
+    '"api_key": null, "api_key": "", "token": null',
+    "task-1234567890123456789 disk-12345678901234567",
+    "https://example.org/a:b/c@d http://127.0.0.1:30000/health",
+    "Bearer authentication is off",
+    "secrets of the trade",
+]
+
+
+@pytest.mark.parametrize("line", INNOCENT)
+def test_innocent_lines_stay(line: str) -> None:
+    assert Redactor().redact(line) == line
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.parent.name)
+def test_real_logs_without_secrets_stay_as_they_are(log: Path) -> None:
+    text = log.read_bytes().decode("utf-8", "surrogateescape")
+    assert Redactor().redact(text) == text
+
+
+def test_program_text_is_not_changed_for_its_words() -> None:
+    source = "token = get_token()\npassword = 'x' * 8\nheaders = {'Authorization': f'Bearer {api_key}'}\n"
+    assert Redactor().redact(source, source=True) == source
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "token=",
+        "token='",
+        'password="',
+        "-----BEGIN PRIVATE KEY-----",
+        "://",
+        "://a:b",
+        "--api-key ",
+        "sk-",
+        "eyJ" + "a" * 20 + ".",
+        "Authorization: ",
+        "hf_",
+        "a" * 1000 + "_token=",
+        "\\\\'",
+        "\u0130token=x",
+    ],
+)
+def test_hostile_repetition_does_not_take_for_ever(piece: str) -> None:
+    Redactor().redact(piece * (2_000_000 // len(piece)))
