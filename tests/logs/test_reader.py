@@ -57,6 +57,13 @@ def one(text: str) -> Line:
         ("Nov 29 16:22:57 gpu01 kernel: [74889.644138] NVRM: Xid (PCI:0000:02:00): 79", set(),
          "NVRM: Xid (PCI:0000:02:00): 79"),
         ("[TensorRT-LLM][ERROR] Assertion failed: x", set(), "Assertion failed: x"),
+        ("host:4711:4802 [0] socket.c:485 NCCL WARN x", set(), "NCCL WARN x"),
+        ("[E ProcessGroupNCCL.cpp:475] [Rank 2] x", {"rank2"}, "[Rank 2] x"),
+        ("(pid=2433683, ip=192.168.4.105) INFO 07-09 05:14:22 [__init__.py:239] x", set(), "x"),
+        ("(raylet) x", set(), "x"),
+        ("(AsyncVLLMInferenceEngine pid=1) (RayWorkerWrapper pid=2) ERROR 07-14 23:04:11 [a.py:1] x [repeated 13x across cluster]",
+         set(), "x"),
+        ("() x", set(), "() x"),
         ("a line (with parens) that says INFO and [nothing]", set(), "a line (with parens) that says INFO and [nothing]"),
     ],
 )  # fmt: skip

@@ -78,8 +78,8 @@ def _of_engines(runs: list[Run]) -> list[Run]:
     engines = [run for run in runs if _is_engine(run)]
     if not engines:
         return runs
-    units = {run.unit for run in engines}
-    return [run for run in runs if run.unit in units or _is_engine(run)]
+    units = {run.unit for run in engines if run.unit}
+    return [run for run in runs if run in engines or run.unit in units or not (run.unit or run.invocation)]
 
 
 def _is_engine(run: Run) -> bool:
@@ -175,21 +175,18 @@ def _incident(run: Run) -> Incident | None:
 
 def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
     folded: dict[str, Incident] = {}
-    for incident in sorted(incidents, key=_start):
+    for incident in sorted(incidents, key=lambda each: _seconds(each.started)):
         known = folded.get(incident.fingerprint)
         if known is None:
             folded[incident.fingerprint] = incident
         else:
-            folded[incident.fingerprint] = replace(
-                known, count=known.count + incident.count, ended=incident.ended
-            )
+            ended = max(known.ended, incident.ended, key=_seconds)
+            folded[incident.fingerprint] = replace(known, count=known.count + incident.count, ended=ended)
     return tuple(folded.values())
 
 
-def _start(incident: Incident) -> float:
-    started = incident.started
-    if started is None:
+def _seconds(time: datetime | None) -> float:
+    """For ordering, also of times with and without a zone."""
+    if time is None:
         return 0.0
-    return (
-        started.replace(tzinfo=None) - (started.utcoffset() or timedelta(0)) - datetime(1970, 1, 1)
-    ).total_seconds()
+    return (time.replace(tzinfo=None) - (time.utcoffset() or timedelta(0)) - datetime(1970, 1, 1)).total_seconds()

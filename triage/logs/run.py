@@ -23,7 +23,7 @@ STEP = timedelta(seconds=60)
 """A step backwards in time that is no delay any more: somebody set the clock."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Found:
     """A fault of a run with what decides about its role."""
 
@@ -51,7 +51,7 @@ class Found:
         return self.weighed.weight
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """What is known of a run so far; `saw`, `say`, `add` tell it more."""
 

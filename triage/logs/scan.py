@@ -94,6 +94,8 @@ class Scan:
             if len(self._open) >= MAX_OPEN_RUNS:
                 self._end(next(iter(self._open)))
             run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key)
+        elif line.unit and not run.unit:
+            run.unit = line.unit
         return run
 
     def _told(self, run: Run, line: Line) -> Run:
@@ -118,10 +120,8 @@ class Scan:
                 run.hit(hit, line, self.source.name)
             elif any(map(text.__contains__, STOPS)):
                 run.asked_to_stop(self._order)
-        if hit is None and line.head and line.level in ("ERROR", "CRITICAL"):
+        if hit is None and not self._bare(run, line, text) and line.head and line.level in ("ERROR", "CRITICAL"):
             self._error(run, line)
-        elif hit is None and "Error: " in text[:200]:
-            self._bare(run, line, text)
         return run
 
     def _told_by_systemd(self, run: Run, line: Line, text: str) -> Run:
@@ -217,15 +217,16 @@ class Scan:
                 fault.message[:500], Found(fault, Weighed(Weight.ERROR), line.order, line.phase)
             )
 
-    def _bare(self, run: Run, line: Line, text: str) -> None:
-        """The last line of a traceback whose other lines are not in the log."""
-        if line.level in ("INFO", "DEBUG", "WARNING"):
-            return
+    def _bare(self, run: Run, line: Line, text: str) -> bool:
+        """Whether a line is the last one of a traceback whose other lines are not in the log."""
+        if "Error: " not in text[:200] or line.level in ("INFO", "DEBUG", "WARNING"):
+            return False
         kind, match = classify(text)
         if kind is not Kind.EXCEPTION or match is None or not match[2] or not names_an_error(match[1]):
-            return
+            return False
         fault = replace(_fault("exception", match[1], match[2], line, self.source.name), cut=True)
         run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
+        return True
 
 
 def _fault(kind: str, type: str, message: str, line: Line, source: str) -> Fault:

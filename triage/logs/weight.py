@@ -38,6 +38,7 @@ _TYPES: dict[str, Weighed] = {
         ("ActorDiedError", "RayActorError", "ActorUnavailableError", "RayChannelError", "WorkerCrashedError"),
         Weighed(Weight.CONSEQUENCE, "Ray reports that another process is gone"),
     ),
+    "RayTaskError": Weighed(Weight.CONSEQUENCE, "Ray hands on the error of another process"),
     "EOFError": Weighed(Weight.CONSEQUENCE, "the process at the other end of a pipe is gone"),
     "ChildFailedError": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),
     "ProcessRaisedException": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),

@@ -21,8 +21,9 @@ LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICA
 
 _RANK = re.compile(r"\[rank(\d{1,6})\]:? ?")
 _TORCH = re.compile(
-    r"\[([DIWEFC])(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) (?:\d{1,10} )?([\w./+-]{1,120}:\d{1,6})\] ?"
+    r"\[([DIWEFC])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) (?:\d{1,10} )?| )([\w./+-]{1,120}:\d{1,6})\] ?"
 )
+_NUMBERED = re.compile(r"(?:\[PG [^\]\n]{0,80}?)?\[?Rank (\d{1,6})\]")
 _RAYLET = re.compile(
     r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) ([DIWEFC]) (\d{1,10}) \d{1,10}\] (?:\(\w{1,40}\) )?"
     r"([\w./-]{1,120}\.(?:cc|h|cpp):\d{1,6}): ?"
@@ -30,7 +31,7 @@ _RAYLET = re.compile(
 _GLOG = re.compile(
     r"([IWEF])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6}) {1,9}(\d{1,10}) ([\w./-]{1,120}:\d{1,6})\] ?"
 )
-_NCCL = re.compile(r"([\w.-]{1,120}):(\d{1,10}):(\d{1,10}) \[\d{1,4}\] (?=NCCL (INFO|WARN|ERROR|TRACE) )")
+_NCCL = re.compile(r"([\w.-]{1,120}):(\d{1,10}):(\d{1,10}) \[\d{1,4}\] (?:[\w./-]{1,80}:\d{1,6} )?(?=NCCL (INFO|WARN|ERROR|TRACE) )")
 _TRT = re.compile(r"\[(?:TensorRT-LLM|TRT-LLM|TensorRT)\]\s?\[(\w{1,12})\] ?")
 
 
@@ -58,9 +59,14 @@ def _torch(line: Line) -> bool:
     if match is None:
         return False
     line.level, line.site = LEVELS[match[1]], match[6]
-    line.at(times.yearless(int(match[2]), int(match[3]), match[4], match[5]), dated=False)
+    if match[2]:
+        line.at(times.yearless(int(match[2]), int(match[3]), match[4], match[5]), dated=False)
     line.head = True
     line.text = line.text[match.end() :]
+    if not line.ranks:
+        numbered = _NUMBERED.match(line.text)
+        if numbered is not None:
+            line.ranks = frozenset((f"rank{int(numbered[1])}",))
     return True
 
 

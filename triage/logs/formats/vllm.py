@@ -3,6 +3,7 @@
     (Worker_PP1 pid=30956) ERROR 11-29 14:34:04 [multiproc_executor.py:1063] text      V1
     (VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] text   V0
     (EngineCore_DP0 pid=4) (RayWorkerWrapper pid=5, ip=10.1.1.7) text [repeated 7x across cluster]
+    (pid=2433683, ip=10.1.1.7) text       (raylet) text
 
 The prefix stands on every line of a record, and the lines are joined with CR LF. The time has no year.
 """
@@ -18,11 +19,11 @@ from triage.logs.line import NO_RANKS, Line
 STARTS = "(DIWECT"
 
 _PROCESS = re.compile(
-    r"\(([A-Za-z_][\w.:-]{0,80})(?:,? ?(?:(rank)=(\d{1,6})|(?:node_)?rank=\d{1,6}))?"
-    r"(?:,? pid=(\d{1,10}))?(?:, ip=([\w.:]{2,64}))?\) ?"
+    r"\((?!\))([A-Za-z_][\w.:-]{0,80}(?=[ ,)]))?(?:,? ?(?:(rank)=(\d{1,6})|(?:node_)?rank=\d{1,6}))?"
+    r"(?:,? ?pid=(\d{1,10}))?(?:, ip=([\w.:]{2,64}))?\) ?"
 )
 _KNOWN = re.compile(
-    r"(?:EngineCore|Worker|VllmWorker|APIServer|ApiServer|RayWorkerWrapper|MainProcess)(?:_|-|$)"
+    r"(?:EngineCore|Worker|VllmWorker|APIServer|ApiServer|RayWorkerWrapper|MainProcess|raylet)(?:_|-|$)"
 )
 _RECORD = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))? "
@@ -37,9 +38,9 @@ def peel(line: Line) -> bool:
     text = line.text
     if text[0] == "(":
         match = _PROCESS.match(text)
-        if match is None or not (match[4] or _KNOWN.match(match[1])):
+        if match is None or not (match[4] or _KNOWN.match(match[1] or "")):
             return False
-        name, rank, pid = match[1], match[3], match[4]
+        name, rank, pid = match[1] or "", match[3], match[4]
         line.process = name
         if pid:
             line.tag_pid = int(pid)

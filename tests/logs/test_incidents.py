@@ -1,0 +1,252 @@
+"""Runs told apart, roles given, silence and facts named. Whole logs are in `tests/corpus`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from triage.logs import read_incidents
+from triage.logs.model import Incident, LogSource
+
+SGLANG = "/opt/x/lib/python3.12/site-packages/sglang/srt"
+
+
+def source(*rows: str, name: str = "log") -> LogSource:
+    return LogSource(name, "\n".join(rows).encode())
+
+
+def incidents(*rows: str) -> tuple[Incident, ...]:
+    return read_incidents([source(*rows)])
+
+
+def incident(*rows: str) -> Incident:
+    (found,) = incidents(*rows)
+    return found
+
+
+def failing(stamp: str, error: str, file: str = "models/llama.py") -> list[str]:
+    return [
+        f"[{stamp}] Scheduler hit an exception: Traceback (most recent call last):",
+        f'  File "{SGLANG}/managers/scheduler.py", line 3918, in run_scheduler_process',
+        "    scheduler = Scheduler(",
+        f'  File "{SGLANG}/{file}", line 7, in work',
+        "    self.do()",
+        error,
+        "",
+    ]
+
+
+def journal(rows: Sequence[tuple[str, str, str]], start: int = 1_795_969_335_000_000) -> list[str]:
+    """(invocation, who, text): one entry a second."""
+    return [
+        json.dumps(
+            {
+                "__CURSOR": f"s=1;i={number:x}",
+                "__REALTIME_TIMESTAMP": str(start + number * 1_000_000),
+                "_PID": "1" if who == "systemd" else "100",
+                "SYSLOG_IDENTIFIER": who,
+                "MESSAGE": text,
+                **({"INVOCATION_ID": run, "UNIT": "x.service"} if who == "systemd" else {"_SYSTEMD_INVOCATION_ID": run}),
+            }
+        )
+        for number, (run, who, text) in enumerate(rows)
+    ]
+
+
+BANNER = "[2026-05-12 14:00:00] server_args=ServerArgs(model_path='/m', tp_size=2, pp_size=4, dp_size=1, nnodes=1)"
+SIGQUIT = "[2026-05-12 14:00:09] Received sigquit from a child process. It usually means the child failed."
+
+
+def test_the_innermost_engine_frame_that_is_no_accessor_is_the_culprit() -> None:
+    rows = failing("2026-05-12 14:00:08 PP3 TP0", "KeyError: 0", "layers/attention/triton_backend.py")
+    rows[5:5] = [
+        f'  File "{SGLANG}/mem_cache/pool.py", line 20, in get_value_buffer',
+        "    return self._get_value_buffer(layer_id)",
+        f'  File "{SGLANG}/mem_cache/pool.py", line 30, in _get_value_buffer',
+        "    return self.mapping[layer_id]",
+        '  File "/opt/x/lib/python3.12/site-packages/torch/nn/modules/container.py", line 9, in __getitem__',
+        "    return self._modules[key]",
+    ]
+    initiator = incident(*rows).initiator
+    assert initiator is not None
+    assert initiator.frame is not None
+    assert (initiator.frame.file.rpartition("/")[2], initiator.frame.function) == ("triton_backend.py", "work")
+
+
+def test_silent_ranks_come_from_prefixes_and_layout() -> None:
+    found = incident(
+        BANNER,
+        "[2026-05-12 14:00:07 PP3 TP0] Memory pool end. avail mem=1 GB",
+        *failing("2026-05-12 14:00:08 PP3 TP0", "KeyError: 0"),
+        SIGQUIT,
+    )
+    assert len(found.ranks) == 8
+    assert found.silent_ranks == ("PP0 TP0", "PP0 TP1", "PP1 TP0", "PP1 TP1", "PP2 TP0", "PP2 TP1", "PP3 TP1")
+    assert (found.facts["pp_size"], found.facts["engine"], found.phase) == ("4", "sglang", "Memory pool end")
+
+
+def test_no_rank_is_silent_that_never_was_there() -> None:
+    assert incident(BANNER, *failing("2026-05-12 14:00:08", "ValueError: tp_size")).silent_ranks == ()
+
+
+def test_what_says_that_it_is_a_consequence_is_one_even_if_it_stands_first() -> None:
+    found = incident(
+        *failing("2026-05-12 14:00:08 TP1", "EOFError"),
+        *failing("2026-05-12 14:00:08 TP0", "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [1.2.3.4]:5"),
+        *failing("2026-05-12 14:00:08 TP3", "TypeError: unsupported operand"),
+    )  # fmt: skip
+    assert found.initiator is not None
+    assert (found.initiator.type, found.initiator.ranks) == ("TypeError", {"TP3"})
+    assert [fault.role for fault in found.faults] == ["victim", "victim", "initiator"]
+
+
+def test_an_earlier_time_wins_over_an_earlier_line() -> None:
+    found = incident(
+        *failing("2026-05-12 14:00:09 TP0", "ValueError: late"), *failing("2026-05-12 14:00:03 TP1", "TypeError: early")
+    )
+    assert found.initiator is not None
+    assert found.initiator.type == "TypeError"
+
+
+def test_a_chain_that_began_with_a_lost_peer_is_a_consequence() -> None:
+    rows = [
+        "[2026-05-12 14:00:08 TP0] hit: Traceback (most recent call last):",
+        f'  File "{SGLANG}/a.py", line 1, in f',
+        "    g()",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        f'  File "{SGLANG}/a.py", line 2, in f',
+        "    raise ValueError",
+        "ValueError: no answer",
+    ]
+    assert incidents(*rows) == ()
+    found = incident(*rows, *failing("2026-05-12 14:00:09 TP1", "TypeError: x"))
+    assert found.initiator is not None
+    assert found.initiator.type == "TypeError"
+
+
+def test_a_broken_client_connection_is_no_incident() -> None:
+    assert incidents(BANNER, *failing("2026-05-12 14:00:08", "BrokenPipeError: [Errno 32] Broken pipe")) == ()
+
+
+def test_undecided_names_candidates() -> None:
+    found = incident(BANNER, SIGQUIT)
+    assert found.initiator is None
+    assert [fault.type for fault in found.candidates] == ["child-failed"]
+
+
+def test_a_death_is_explained_by_what_the_dead_one_printed_after() -> None:
+    died = "(EngineCore pid=9) ERROR 11-29 15:24:41 [multiproc_executor.py:315] Worker proc VllmWorker-1 died unexpectedly"
+    error = [
+        f"(Worker_PP1 pid=11) ERROR 11-29 15:24:41 [a.py:1] {text}"
+        for text in ("Traceback (most recent call last):", '  File "/x/vllm/a.py", line 1, in f', "    g()", "KeyError: 'w'")
+    ]
+    names = "(VllmWorker-1 pid=11) INFO 11-29 15:20:00 [a.py:1] x"
+    found = incident(names, f"{died} (exit code: 1), shutting down executor.", *error)
+    assert found.initiator is not None
+    assert (found.initiator.type, found.initiator.ranks) == ("KeyError", {"PP1"})
+    found = incident(names, f"{died} (exit code: -9), shutting down executor.", *error)
+    assert found.initiator is not None
+    assert (found.initiator.type, found.initiator.ranks, found.initiator.pid) == ("SIGKILL", {"PP1"}, 11)
+
+
+def test_runs_are_told_apart_by_invocation_though_they_interleave() -> None:
+    first, second = failing("2026-05-12 14:00:08 PP1", "KeyError: 1"), failing("2026-05-12 14:00:08 PP2", "TypeError: x")
+    rows = [("a", "systemd", "Started x.service - X."), ("b", "systemd", "Started x.service - X.")]
+    rows += [(run, "python", text) for pair in zip(first, second, strict=True) for run, text in zip("ab", pair, strict=True)]
+    lines = [line.replace('"100"', '"200"') if '": "b"' in line else line for line in journal(rows)]
+    found = incidents(*lines)
+    assert [each.initiator and each.initiator.type for each in found] == ["KeyError", "TypeError"]
+
+
+def test_a_crash_loop_is_one_incident() -> None:
+    rows: list[tuple[str, str, str]] = []
+    for run in range(200):
+        rows.append((f"i{run}", "systemd", "Started x.service - X."))
+        rows += [(f"i{run}", "python", text) for text in failing("2026-05-12 14:00:08 PP1", f"KeyError: {run}")]
+        rows.append((f"i{run}", "systemd", "x.service: Failed with result 'exit-code'."))
+    (found,) = incidents(*journal(rows))
+    assert found.count == 200
+    assert found.started is not None
+    assert found.ended is not None
+    assert (found.ended - found.started).total_seconds() == len(rows) - 1
+
+
+def test_a_stop_makes_teardown_of_what_follows_but_not_of_what_was_before() -> None:
+    stopping = ("i", "systemd", "Stopping x.service - X...")
+    killed = ("i", "systemd", "x.service: Failed with result 'signal'.")
+    error = [("i", "python", text) for text in failing("2026-05-12 14:00:08 PP1", "KeyError: 1")]
+    start = ("i", "python", BANNER)
+    assert incidents(*journal([start, stopping, *error, killed])) == ()
+    (found,) = incidents(*journal([start, *error, stopping, killed]))
+    assert [(fault.type, fault.role) for fault in found.faults] == [("KeyError", "initiator"), ("signal", "teardown")]
+
+
+def test_sigkill_alone_is_not_the_oom_killer() -> None:
+    (found,) = incidents(
+        *journal([("i", "python", BANNER), ("i", "systemd", "x.service: Main process exited, code=killed, status=9/KILL")])
+    )
+    assert found.initiator is not None
+    assert (found.initiator.kind, found.initiator.type) == ("service", "signal")
+    assert "the log holds nothing else that failed" in found.initiator.because
+
+
+def kernel(text: str, seconds: float) -> LogSource:
+    entry = {
+        "__CURSOR": "k",
+        "__REALTIME_TIMESTAMP": str(1_795_969_335_000_000 + int(seconds * 1_000_000)),
+        "_TRANSPORT": "kernel",
+        "SYSLOG_IDENTIFIER": "kernel",
+        "MESSAGE": text,
+    }
+    return source(json.dumps(entry), name="kernel")
+
+
+def test_the_kernel_explains_a_death_when_it_speaks_of_this_process_at_that_time() -> None:
+    rows = journal([("i", "python", BANNER), ("i", "python", SIGQUIT), ("i", "systemd", "x.service: Failed with result 'signal'.")])
+    oom = "Out of memory: Killed process {} ({}) total-vm:1kB"
+    (found,) = read_incidents([source(*rows), kernel(oom.format(100, "sglang"), 0.5)])
+    assert found.initiator is not None
+    assert (found.initiator.kind, found.initiator.type, found.initiator.position.source) == ("kernel", "oom-kill", "kernel")
+    (found,) = read_incidents([source(*rows), kernel(oom.format(100, "sglang"), -5000)])
+    assert found.initiator is None
+    (found,) = read_incidents([source(*rows), kernel(oom.format(999, "mysqld"), 0.5)])
+    assert found.initiator is None
+
+
+def test_equal_faults_of_ranks_are_one_with_all_ranks() -> None:
+    found = incident(*failing("2026-05-12 14:00:08 TP0", "ValueError: on GPU 0"), *failing("2026-05-12 14:00:08 TP7", "ValueError: on GPU 7"))
+    assert found.initiator is not None
+    assert (found.initiator.ranks, found.initiator.count, len(found.faults)) == ({"TP0", "TP7"}, 2, 1)
+    assert "2 ranks report the same" in found.initiator.because
+
+
+def test_a_repeated_line_of_ray_counts() -> None:
+    found = incident("(RayWorkerWrapper pid=5, ip=10.1.1.7) ValueError: x [repeated 7x across cluster]")
+    assert found.initiator is not None
+    assert found.initiator.count == 8
+
+
+def test_a_warning_with_a_traceback_is_benign() -> None:
+    rows = [
+        f"(APIServer pid=7) WARNING 11-29 15:24:41 [a.py:1] {text}"
+        for text in ("Failed to import", "Traceback (most recent call last):", '  File "/x/vllm/a.py", line 1, in f', "ImportError: x")
+    ]
+    assert incidents(*rows) == ()
+    found = incident(*rows, "(EngineCore pid=9) ERROR 11-29 15:24:41 [b.py:1] ValueError: y")
+    assert [(fault.type, fault.role) for fault in found.faults] == [("ImportError", "benign"), ("ValueError", "initiator")]
+
+
+def test_another_services_failure_is_not_ours() -> None:
+    rows = journal([("ours", "python", BANNER), ("ours", "python", "[2026-05-12 14:00:07 PP0] Load weight begin.")])
+    other = journal([("theirs", "backup", text) for text in failing("", "OSError: disk")])
+    other = [line.replace('"100"', '"300"') for line in other]
+    assert incidents(*rows, *(line.replace(SGLANG, "/opt/backup") for line in other)) == ()
+
+
+def test_nothing_at_all() -> None:
+    assert read_incidents([]) == ()
+    assert incidents("") == ()

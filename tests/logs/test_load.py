@@ -1,0 +1,66 @@
+"""Log files as they come: plain, compressed, on standard input, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triage.errors import ExitCode, TriageError, UsageError
+from triage.logs import open_log
+
+TEXT = b"[2026-05-12 14:03:59 PP3] x\n" * 1000
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_plain_and_compressed(tmp_path: Path, pack: object) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(pack(TEXT))  # type: ignore[operator]
+    log = open_log(str(path))
+    assert (log.name, log.data, log.partial) == (str(path), TEXT, "")
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="needs the zstd program to make such a file")
+def test_zstd_is_read_or_says_how_to_unpack(tmp_path: Path) -> None:
+    path = tmp_path / "a.log.zst"
+    path.write_bytes(subprocess.run(["zstd", "-c"], input=TEXT, capture_output=True, check=True).stdout)
+    try:
+        assert open_log(str(path)).data == TEXT
+    except UsageError as error:
+        assert error.next == "unpack it first: zstd -d FILE"  # noqa: PT017
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
+    assert open_log("-").data == TEXT
+
+
+def test_a_longer_log_is_cut_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.log.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    log = open_log(str(path), limit=100)
+    assert (log.data, log.partial) == (TEXT[:100], "bytes")
+    assert open_log(str(path), limit=len(TEXT)).partial == ""
+
+
+def test_what_is_no_log_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"\n\n")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(TEXT)[:40])
+    (tmp_path / "bad.xz").write_bytes(lzma.compress(TEXT)[:30] + b"nonsense")
+    for name in ("empty", "cut.gz", "bad.xz", "missing", "."):
+        with pytest.raises(TriageError) as caught:
+            open_log(str(tmp_path / name))
+        assert caught.value.exit_code is ExitCode.USAGE
+        assert caught.value.next
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys, triage.logs; print(*sorted(name.partition('.')[0] for name in sys.modules))"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    assert not loaded & {"yaml", "pydantic", "libcst", "paramiko", "rich", "torch", "gzip", "lzma", "asyncio", "typer"}
