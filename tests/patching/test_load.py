@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from triage.errors import UsageError
-from triage.patching import load
 from triage.patching.load import find_patch, load_patch, load_patches
 
 EDIT: dict[str, Any] = {"modules": ["pkg.mod"], "find": "$POOL.get(0)", "replace": "$POOL.get($POOL.first)"}
@@ -82,15 +81,13 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
         load_patches([tmp_path / "none"])
 
 
+def test_further_directories_add_to_the_shipped_patches(tmp_path: Path) -> None:
+    write(tmp_path, PATCH)
+    ids = [patch.id for patch in load_patches([tmp_path])]
+    assert ids == sorted({"a-patch", *(patch.id for patch in load_patches())})
+
+
 def test_an_unknown_id_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         find_patch("no-such-patch")
     assert "sglang-triton-value-head-dim" in caught.value.next
-
-
-def test_patches_are_found_in_a_wheel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = tmp_path / "_data" / "patches"
-    data.mkdir(parents=True)
-    write(data, PATCH)
-    monkeypatch.setattr(load, "SHIPPED", (data, *load.SHIPPED))
-    assert [patch.id for patch in load_patches()] == ["a-patch"]

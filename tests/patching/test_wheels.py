@@ -23,7 +23,7 @@ POOLS = ("sglang.srt.mem_cache.memory_pool", "sglang.srt.mem_cache.swa_memory_po
 RECEIVER = b"model_runner.token_to_kv_pool"
 
 BLOCKED, APPLICABLE, FIXED = State.BLOCKED, State.APPLICABLE, State.FIXED_UPSTREAM
-# version -> line of the site, state for MLA and MHA pools, for SWAKVPool, and is a pool that nobody named safe
+# version -> line of the site, state with MLA and MHA pools, with SWAKVPool, and is any pool of the tree safe
 MATRIX: dict[str, tuple[int, State, State | None, bool | None]] = {
     "0.4.6.post1": (143, BLOCKED, None, False),  # no pipeline parallelism yet
     "0.4.6.post2": (143, APPLICABLE, None, True),

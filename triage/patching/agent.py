@@ -11,7 +11,8 @@ with a request, to the interpreter of the tree that is patched; it answers with 
                                                           -> {"change": {...}, "new": true}
     {"op": "rollback", "change": ID, "by": WHO}                    -> {"change": {...}, "new": true}
     {"op": "recover", "by": WHO}                                 -> {"changes": [those that it settled]}
-    {"op": "show", "change": ID}                          -> {"change": {...}, "before": [BASE64]}
+    {"op": "show", "change": ID}                          -> {"change": {...}, "before": [BASE64],
+                                                             "now": [BASE64]}
 
 The ledger is a directory a change, `changes/ID`, with `change.json` and the old bytes of every file
 as `0.before`, `1.before`, ... The directory comes into being, whole and synced, by one rename before
@@ -452,13 +453,16 @@ def recover(request: "Json") -> "Json":
 
 
 def show(request: "Json") -> "Json":
-    """A change with the old bytes of its files."""
+    """A change with the old and the present bytes of its files."""
     ledger = own_ledger(request)
     change = ledger.get(request["change"])
-    backups = [ledger.backup(change, index) for index in range(len(change["files"]))]
+    with targets(change) as places:
+        present = [place.read() for place in places]
+    backups = [ledger.backup(change, index) for index in range(len(present))]
     return {
         "change": described(change),
         "before": [base64.b64encode(data).decode("ascii") for data in backups],
+        "now": [base64.b64encode(data).decode("ascii") for data in present],
     }
 
 

@@ -7,11 +7,8 @@ from pathlib import Path
 
 from triage.errors import UsageError
 from triage.patching.schema import Patch
+from triage.shipped import shipped_directory
 from triage.yamlfile import load_model
-
-_PACKAGE = Path(__file__).parent.parent
-# In a wheel the patches are data of the package, in a checkout they stand beside it.
-SHIPPED = (_PACKAGE / "_data" / "patches", _PACKAGE.parent / "patches")
 
 
 def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
@@ -19,9 +16,8 @@ def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
 
     Raises UsageError for a broken file, an id that is not its file's name, and an id that stands twice.
     """
-    shipped = next((directory for directory in SHIPPED if directory.is_dir()), None)
     patches: dict[str, tuple[Patch, Path]] = {}
-    for directory in (*((shipped,) if shipped else ()), *directories):
+    for directory in (shipped_directory("patches"), *directories):
         if not directory.is_dir():
             raise UsageError("reading patches", str(directory), "there is no such directory", "ls -d PATCHES")
         for path in sorted(directory.rglob("*.yaml")):

@@ -71,15 +71,18 @@ class FileEdit:
     after: bytes
 
     def diff(self) -> str:
-        """Unified diff, `a/` and `b/` before the absolute path's tail."""
+        """`unified` as text, for people."""
+        return self.unified().decode("utf-8", "backslashreplace")
+
+    def unified(self) -> bytes:
+        """Unified diff, `a/` and `b/` before the absolute path: `patch -p1 -d /` applies it."""
         import difflib
 
-        lines = [
-            text.decode("utf-8", "backslashreplace").splitlines(keepends=True)
-            for text in (self.before, self.after)
-        ]
-        name = self.path.lstrip("/")
-        return "".join(difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"))
+        old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        name = self.path.lstrip("/").encode("utf-8", "surrogateescape")
+        lines = difflib.diff_bytes(difflib.unified_diff, old, new, b"a/" + name, b"b/" + name)
+        missing = b"\n\\ No newline at end of file\n"
+        return b"".join(line if line.endswith(b"\n") else line + missing for line in lines)
 
 
 @dataclass(frozen=True)

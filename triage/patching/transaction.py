@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import getpass
 import hashlib
 import socket
@@ -61,7 +60,7 @@ class HostTree:
         try:
             for module, item in zip(wanted, answer["files"], strict=True):
                 self._files[module] = _file(module, item)
-        except (KeyError, TypeError, ValueError, binascii.Error):
+        except (KeyError, TypeError, ValueError):
             raise _nonsense("reading source", self.host) from None
 
     def ledger(self) -> Ledger:
@@ -134,26 +133,21 @@ def export(tree: HostTree, change: str) -> tuple[FileEdit, ...]:
     doing = "exporting"
     answer = tree.agent.ask(doing, change, op="show", change=change)
     found = _change(answer, tree.host)
-    tree.prefetch(file.module for file in found.files)
-    edits = []
     try:
-        for file, text in zip(found.files, answer["before"], strict=True):
-            now = tree.read(file.module)
-            if now is None or now.path != file.path or _digest(now.data) != file.after:
-                raise RefusedError(
-                    doing,
-                    f"{change} on {tree.host}",
-                    f"{file.path} is not as the change left it",
-                    f"triage patch status {tree.host}",
-                )
-            edits.append(FileEdit(file.module, file.path, base64.b64decode(text, validate=True), now.data))
+        before, now = ([_decoded(text) for text in answer[name]] for name in ("before", "now"))
+        edits = tuple(
+            FileEdit(file.module, file.path, old, new)
+            for file, old, new in zip(found.files, before, now, strict=True)
+        )
     except (KeyError, TypeError, ValueError):
         raise _nonsense(doing, tree.host) from None
-    except Unanswered as reason:
-        raise UnreachableError(
-            doing, f"{change} on {tree.host}", str(reason), f"triage patch status {tree.host}"
-        ) from None
-    return tuple(edits)
+    for file, edit in zip(found.files, edits, strict=True):
+        if _digest(edit.after) != file.after:
+            happened = f"{file.path} is not as the change left it"
+            raise RefusedError(
+                doing, f"{change} on {tree.host}", happened, f"triage patch status {tree.host}"
+            )
+    return edits
 
 
 def operator() -> str:
@@ -209,7 +203,7 @@ def _file(module: str, item: dict[str, Any]) -> SourceFile | str | None:
         return None
     if "error" in item:
         return str(item["error"])
-    return SourceFile(module, str(item["path"]), base64.b64decode(item["data"], validate=True))
+    return SourceFile(module, str(item["path"]), _decoded(item["data"]))
 
 
 def _changes(answer: dict[str, Any], host: str) -> tuple[Change, ...]:
@@ -247,6 +241,10 @@ def _parsed(item: dict[str, Any]) -> Change:
     if item["state"] not in get_args(ChangeState):
         raise ValueError(item["state"])
     return Change(state=item["state"], files=files, notes=notes, new=bool(item.get("new")), **text)
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
 
 
 def _digest(data: bytes) -> str:

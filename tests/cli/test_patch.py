@@ -1,0 +1,205 @@
+"""`triage patch`, run as a person runs it, on a tree of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
+
+ID = "sglang-triton-value-head-dim"
+MLA = "pool_class=MLATokenToKVPool"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return install(tmp_path / "site-packages")
+
+
+class Triage:
+    def __init__(self, root: Path, ledger: Path) -> None:
+        self.root = root
+        self.environment = {**os.environ, "TRIAGE_LEDGER": str(ledger)}
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "triage", "patch", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def show(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self("local", "--package-root", f"{self.root}/sglang", "--python", sys.executable, *words)
+
+    def apply(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.show("--id", ID, "--given", MLA, "--apply", *words)
+
+
+@pytest.fixture
+def triage(root: Path, tmp_path: Path) -> Triage:
+    return Triage(root, tmp_path / "ledger")
+
+
+def parsed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["schema"] == "triage.patch/1"
+    return document
+
+
+def backend(root: Path) -> str:
+    return module_path(root, BACKEND).read_text()
+
+
+def test_show_apply_status_rollback(root: Path, triage: Triage) -> None:
+    shown = triage.show("--id", ID, "--given", MLA)
+    assert shown.returncode == 0, shown.stderr
+    assert f"{ID}: applicable" in shown.stdout
+    assert "-            self.v_head_dim = model_runner.token_to_kv_pool.get_value_buffer(0)" in shown.stdout
+    assert "memory_pool.py:3 " in shown.stdout  # the line that the precondition was read from
+    assert backend(root) == BACKEND_SOURCE
+
+    applied = triage.apply("--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert "applied" in applied.stdout
+    assert "restart the service" in applied.stdout
+    assert backend(root) != BACKEND_SOURCE
+
+    again = triage.apply("--yes")
+    assert (again.returncode, "nothing was changed: it was applied before" in again.stdout) == (0, True)
+
+    status = triage("status", "local")
+    assert "as the change left it" in status.stdout
+
+    rolled_back = triage("rollback", "local", ID, "--yes")
+    assert rolled_back.returncode == 0, rolled_back.stderr
+    assert backend(root) == BACKEND_SOURCE
+    assert "reverted" in triage("status", "local").stdout
+
+
+def test_json(root: Path, triage: Triage) -> None:
+    (patch,) = parsed(triage.show("--id", ID, "--given", MLA, "--format", "json"))["patches"]
+    assert (patch["id"], patch["state"]) == (ID, "applicable")
+    assert [check["holds"] for check in patch["checks"]] == [True, True]
+    assert patch["sites"][0]["line"] == 9
+    assert patch["diff"].startswith("--- a/")
+    applied = parsed(triage.apply("--yes", "--format", "json"))
+    assert [item["state"] for item in applied["patches"]] == ["applied"]
+    assert [(item["state"], item["new"]) for item in applied["changes"]] == [("applied", True)]
+    (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
+    assert change["files"][0]["now"] == change["files"][0]["after"]
+    (change,) = parsed(triage("rollback", "local", "--yes", "--format", "json"))["changes"]
+    assert (change["state"], change["new"]) == ("reverted", True)
+
+
+def test_nobody_is_there_to_agree(root: Path, triage: Triage) -> None:
+    done = triage.apply()
+    assert done.returncode == 4
+    assert "--yes" in done.stderr
+    assert backend(root) == BACKEND_SOURCE
+    triage.apply("--yes")
+    assert triage("rollback", "local").returncode == 4
+    assert backend(root) != BACKEND_SOURCE
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 4), ("\n", 4)])
+def test_a_person_is_asked(root: Path, triage: Triage, answer: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "triage", "patch", "local", "--package-root", f"{root}/sglang",
+            "--python", sys.executable, "--id", ID, "--given", MLA, "--apply",
+        ],
+        env=triage.environment, stdin=theirs, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == code, done.stderr
+    assert f"Make this change ({ID})?" in done.stderr
+    assert (backend(root) == BACKEND_SOURCE) == (code != 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (("--id", ID, "--given", "pool_class=SWAKVPool", "--apply", "--yes"), 4, "blocked"),
+        (("--id", ID, "--apply", "--yes"), 4, "--given"),  # nobody said which pool serves
+        (("--id", "no-such-patch"), 2, ID),
+        (("--id", ID, "--given", "pool_class"), 2, "NAME=VALUE"),
+        (("--id", ID, "--python", "/no/python"), 3, "--python"),
+        (("--id", ID, "--patches", "/no/patches"), 2, "no such directory"),
+    ],
+)
+def test_refusals(root: Path, triage: Triage, words: tuple[str, ...], code: int, expected: str) -> None:
+    done = triage.show(*words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert backend(root) == BACKEND_SOURCE
+
+
+def test_a_fixed_tree_needs_nothing_and_says_so(root: Path, triage: Triage) -> None:
+    receiver = "model_runner.token_to_kv_pool"
+    install(root, triton_backend=BACKEND_SOURCE.replace("buffer(0)", f"buffer({receiver}.start_layer)"))
+    done = triage.apply("--yes")
+    assert (done.returncode, "fixed-upstream" in done.stdout) == (0, True)
+    assert "restart" not in done.stdout
+
+
+def test_absent_is_not_fixed(tmp_path: Path, triage: Triage) -> None:
+    triage.root = tmp_path / "nothing"
+    done = triage.apply("--yes")
+    assert (done.returncode, "not-installed" in done.stderr) == (4, True)
+
+
+def test_export_is_a_diff_that_patch_applies(root: Path, triage: Triage, tmp_path: Path) -> None:
+    triage.apply("--yes")
+    new = backend(root)
+    exported = triage("export", "local")
+    assert exported.returncode == 0, exported.stderr
+    install(root)
+    subprocess.run(["patch", "-p1", "-d", "/"], input=exported.stdout, text=True, check=True, timeout=20)
+    assert backend(root) == new
+
+
+def test_which_change_is_meant(root: Path, triage: Triage) -> None:
+    nothing = triage("rollback", "local", "--yes")
+    assert (nothing.returncode, "no such change is applied" in nothing.stderr) == (2, True)
+    triage.apply("--yes")
+    wrong = triage("rollback", "local", "another", "--yes")
+    assert (wrong.returncode, "triage patch status local" in wrong.stderr) == (2, True)
+    (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
+    assert triage("rollback", "local", change["id"], "--yes").returncode == 0
+
+
+def test_what_is_on_record_is_shown_without_an_id(root: Path, triage: Triage) -> None:
+    assert "no patch is proposed" in triage.show().stdout
+    triage.apply("--yes")
+    assert f"{ID}: applied" in triage.show().stdout
+
+
+def test_source_text_does_not_steer_the_terminal(root: Path, triage: Triage) -> None:
+    install(root, triton_backend=BACKEND_SOURCE.replace("# the width", "# \x1b]0;title\x07"))
+    done = triage.show("--id", ID, "--given", MLA)
+    assert "\\x1b]0;title\\x07" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_help_names_the_host_and_the_commands() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "triage", "patch", "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert "triage patch HOST" in " ".join(done.stdout.split())
+    for name in ("status", "rollback", "export"):
+        assert name in done.stdout

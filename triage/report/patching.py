@@ -1,0 +1,163 @@
+"""Plans and changes of patches, as text and as `triage.patch/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich.text import Text
+
+from triage.patching.ledger import Change
+from triage.patching.model import Check, FileEdit, Plan, Site, State
+from triage.patching.schema import Patch
+from triage.report.safe import safe, safe_line
+
+_STYLES = {
+    State.APPLICABLE: "bold yellow",
+    State.APPLIED: "bold green",
+    State.FIXED_UPSTREAM: "bold green",
+    State.NOT_AFFECTED: "bold green",
+}
+_ANSWERS = {True: ("yes", "green"), False: ("no", "red"), None: ("open", "yellow")}
+_DIFF = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def plan_lines(patch: Patch, plan: Plan) -> Iterator[Text]:
+    """The state and its reason, what was checked with the lines that were read, and the diff."""
+    yield Text.assemble((patch.id, "bold"), ": ", (plan.state.value, _STYLES.get(plan.state, "bold red")))
+    yield Text(f"  {safe_line(patch.title)}", "dim")
+    yield Text(f"  {safe_line(plan.reason)}")
+    for check in plan.checks:
+        answer, style = _ANSWERS[check.holds]
+        yield Text.assemble(f"  {safe_line(check.summary)}: ", (answer, style))
+        for site in check.sites:
+            yield _site_line(site)
+    if plan.edits:
+        yield from diff_lines(plan.diff())
+    else:
+        for site in plan.sites:
+            yield _site_line(site)
+
+
+def diff_lines(diff: str) -> Iterator[Text]:
+    for line in diff.splitlines():
+        style = "bold" if line.startswith(("---", "+++")) else _DIFF.get(line[:1], "")
+        yield Text(safe(line), style)
+
+
+def change_lines(change: Change) -> Iterator[Text]:
+    """One change on record, and how its files stand to it now."""
+    style = {"applied": "bold green", "reverted": "bold"}.get(change.state, "bold yellow")
+    yield Text.assemble((safe_line(change.id), "bold"), ": ", (change.state, style))
+    yield Text(f"  {safe_line(change.patch)}, {safe_line(change.at)}, by {safe_line(change.by)}", "dim")
+    if change.superseded:
+        yield Text(
+            f"  made on {safe_line(change.version)}; {safe_line(change.installed) or '?'} is installed now"
+        )
+    for file in change.files:
+        yield Text(f"  {safe_line(file.path)}: {standing(change, file.now)}")
+        if file.links > 1 or file.symlink:
+            what = "a symbolic link" if file.symlink else f"one of {file.links} hard links"
+            yield Text(f"    was {what}, now a file of its own", "dim")
+    if change.interrupted:
+        yield Text("  cut short; the next run that changes something finishes it or takes it back", "yellow")
+    for note in change.notes:
+        yield Text(f"  note: {safe_line(note)}", "yellow")
+
+
+def standing(change: Change, now: str | None) -> str:
+    """In words, what a file of a change holds now."""
+    for file in change.files:
+        if now == file.after:
+            return "as the change left it"
+        if now == file.before:
+            return "as it was before the change"
+    return "gone" if now is None else "changed since by another hand"
+
+
+def document(
+    host: str,
+    plans: Iterable[tuple[Patch, Plan]] = (),
+    changes: Iterable[Change] = (),
+    package_root: str = "",
+) -> dict[str, Any]:
+    """`triage.patch/1`."""
+    return {
+        "schema": "triage.patch/1",
+        "host": host,
+        "package_root": package_root,
+        "patches": [_plan(patch, plan) for patch, plan in plans],
+        "changes": [_change(change) for change in changes],
+    }
+
+
+def _plan(patch: Patch, plan: Plan) -> dict[str, Any]:
+    return {
+        "id": patch.id,
+        "title": patch.title,
+        "distribution": patch.distribution,
+        "affected": patch.affected,
+        "references": list(patch.references),
+        "state": plan.state.value,
+        "reason": plan.reason,
+        "sites": [_site(site) for site in plan.sites],
+        "checks": [_check(check) for check in plan.checks],
+        "edits": [_edit(edit) for edit in plan.edits],
+        "diff": plan.diff(),
+    }
+
+
+def _edit(edit: FileEdit) -> dict[str, Any]:
+    return {"module": edit.module, "path": edit.path}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "summary": check.summary,
+        "holds": check.holds,
+        "sites": [_site(site) for site in check.sites],
+    }
+
+
+def _site(site: Site) -> dict[str, Any]:
+    return {
+        "path": site.path,
+        "line": site.line,
+        "end_line": site.end_line,
+        "before": site.before,
+        "after": site.after,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "id": change.id,
+        "patch": change.patch,
+        "state": change.state,
+        "at": change.at,
+        "by": change.by,
+        "distribution": change.distribution,
+        "version": change.version,
+        "installed": change.installed,
+        "superseded": change.superseded,
+        "new": change.new,
+        "files": [
+            {
+                "module": file.module,
+                "path": file.path,
+                "before": file.before,
+                "after": file.after,
+                "now": file.now,
+                "links": file.links,
+                "symlink": file.symlink,
+            }
+            for file in change.files
+        ],
+        "notes": list(change.notes),
+        "ledger": change.ledger,
+    }
+
+
+def _site_line(site: Site) -> Text:
+    first = safe_line(site.before.strip().partition("\n")[0], 120)
+    return Text.assemble((f"      {safe_line(site.path)}:{site.line}  ", "dim"), first)
