@@ -16,21 +16,22 @@ times, line numbers and versions are not part of it.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from triage.logs.frames import module_tail
 from triage.logs.model import Fault
 
 _SUBSTITUTES = (
-    (re.compile(r"\b(?:https?|file|tcp|ipc)://[^\s'\"]{1,400}"), "<url>"),
-    (re.compile(r"(?<![\w.])(?:~|\.{0,2})(?:/[\w.@+~-]{1,200}){2,40}/?"), "<path>"),
-    (re.compile(r"\b0x[0-9a-fA-F]{1,32}\b"), "<hex>"),
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,20}\b"), "<id>"),
-    (re.compile(r"\b(?=[0-9a-f-]{0,64}\d)[0-9a-f]{8,64}(?:-[0-9a-f]{1,16}){0,4}\b"), "<id>"),
-    (re.compile(r"\d+(?:[.,]\d+)*"), "#"),
+    (r"\b(?:https?|file|tcp|ipc)://[^\s'\"]{1,400}", "<url>"),
+    (r"(?<![\w.])(?:~|\.{0,2})(?:/[\w.@+~-]{1,200}){2,40}/?", "<path>"),
+    (r"\b0x[0-9a-fA-F]{1,32}\b", "<hex>"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,20}\b", "<id>"),
+    (r"\b(?=[0-9a-f-]{0,64}\d)[0-9a-f]{8,64}(?:-[0-9a-f]{1,16}){0,4}\b", "<id>"),
+    (r"\d+(?:[.,]\d+)*", "#"),
 )
+_compiled = lru_cache(maxsize=None)(re.compile)
 
 
 def normal(message: str) -> str:
@@ -41,7 +42,7 @@ def normal(message: str) -> str:
         text = f"{text} {lines[1]}"
     text = text[:400]
     for pattern, substitute in _SUBSTITUTES:
-        text = pattern.sub(substitute, text)
+        text = _compiled(pattern).sub(substitute, text)
     return " ".join(text.split())[:160]
 
 
@@ -50,6 +51,8 @@ def short_type(name: str) -> str:
 
 
 def fingerprint(engine: str, fault: Fault | None, candidates: Iterable[Fault] = ()) -> str:
+    import hashlib
+
     parts = [engine]
     if fault is not None:
         parts += [short_type(fault.type), normal(fault.message)]

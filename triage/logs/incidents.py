@@ -189,4 +189,6 @@ def _seconds(time: datetime | None) -> float:
     """For ordering, also of times with and without a zone."""
     if time is None:
         return 0.0
-    return (time.replace(tzinfo=None) - (time.utcoffset() or timedelta(0)) - datetime(1970, 1, 1)).total_seconds()
+    return (
+        time.replace(tzinfo=None) - (time.utcoffset() or timedelta(0)) - datetime(1970, 1, 1)
+    ).total_seconds()

@@ -82,11 +82,10 @@ class Run:
     def saw(self, line: Line) -> None:
         """Take note of a line's time and writer."""
         time = line.time
-        if time is not None:
-            before = self.ended
-            if before is None:
-                self.started = time
-            elif (time.tzinfo is None) == (before.tzinfo is None) and before - time > STEP:
+        if self.started is None:
+            self.started = self.ended = time
+        elif time is not None and (time.tzinfo is None) == (self.started.tzinfo is None):
+            if self.ended is not None and self.ended - time > STEP:
                 self.stepped = True
             self.ended = time
         pid = line.pid if line.pid is not None else line.tag_pid

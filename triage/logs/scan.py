@@ -120,7 +120,12 @@ class Scan:
                 run.hit(hit, line, self.source.name)
             elif any(map(text.__contains__, STOPS)):
                 run.asked_to_stop(self._order)
-        if hit is None and not self._bare(run, line, text) and line.head and line.level in ("ERROR", "CRITICAL"):
+        if (
+            hit is None
+            and not self._bare(run, line, text)
+            and line.head
+            and line.level in ("ERROR", "CRITICAL")
+        ):
             self._error(run, line)
         return run
 

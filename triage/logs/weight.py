@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from triage.logs.model import Fault
 
@@ -66,36 +67,31 @@ _TYPES: dict[str, Weighed] = {
     ),
 }
 
-_PHRASES: tuple[tuple[re.Pattern[str], Weighed], ...] = (
+# in lower case, as messages are compared
+_PHRASES: tuple[tuple[str, Weighed], ...] = (
     (
-        re.compile(
-            r"(?i)see (?:the )?(?:root cause|stack trace|error messages?|logs?)\b"
-            r"|check the stack trace above|initialization failed due to an exception in a background"
-            r"|Engine core initialization failed|Engine process failed to start|Background loop (?:has errored|is stopped)"
-            r"|Engine loop (?:is not running|has died)|Failed core proc"
-        ),
+        r"see (?:the )?(?:root cause|stack trace|error messages?|logs?)\b|check the stack trace above"
+        r"|initialization failed due to an exception in a background|engine core initialization failed"
+        r"|engine process failed to start|background loop (?:has errored|is stopped)"
+        r"|engine loop (?:is not running|has died)|failed core proc",
         Weighed(Weight.CONSEQUENCE, "it refers to a cause that was reported elsewhere"),
     ),
     (
-        re.compile(
-            r"(?i)connection closed by (?:remote )?peer|connection reset by (?:remote )?peer|remote process exited"
-            r"|NCCL communicator was aborted|communicator was aborted|recvValue failed|failed to recv, got 0 bytes"
-            r"|socket closed|broken pipe|remote worker crashing|was aborted on rank|NCCL communicator encountered error"
-        ),
+        r"connection (?:closed|reset) by (?:remote )?peer|remote process exited|communicator was aborted|broken pipe"
+        r"|recvvalue failed|failed to recv, got 0 bytes|socket closed|remote worker crashing|was aborted on rank",
         Weighed(Weight.CONSEQUENCE, "it was raised in communication: a peer went away"),
     ),
     (
-        re.compile(r"Rank \d{1,6} scheduler died|died unexpectedly|crashed with exit code"),
+        r"rank \d{1,6} scheduler died|died unexpectedly|crashed with exit code",
         Weighed(Weight.DEATH, "a child process died"),
     ),
     (
-        re.compile(
-            r"(?i)the client socket has timed out|timed out after|store (?:wait|get) timeout|wait timeout after"
-            r"|timed out waiting|RPC call to \w{1,80} timed out|collective operation timeout|barrier.{0,80}timed? ?out"
-        ),
+        r"the client socket has timed out|timed out after|store (?:wait|get) timeout|wait timeout after"
+        r"|timed out waiting|rpc call to \w{1,80} timed out|collective operation timeout|barrier.{0,80}timed? ?out",
         Weighed(Weight.TIMEOUT, "it waited for another process"),
     ),
 )
+_compiled = lru_cache(maxsize=None)(re.compile)
 
 
 def weigh(fault: Fault, level: str) -> Weighed:
@@ -130,8 +126,9 @@ def _alone(fault: Fault) -> Weighed:
     if known is not None:
         return known
     said = fault.message[:2000]
+    lower = said.lower()
     for pattern, weighed in _PHRASES:
-        if pattern.search(said):
+        if _compiled(pattern).search(lower):
             return weighed
     if name == "RuntimeError" and said == "cancelled":
         return Weighed(Weight.CONSEQUENCE, "waiting was given up because a peer went away")
