@@ -1,4 +1,4 @@
-"""The whole story on a real machine: crash, diagnosis, capture, patch, proof, rollback, and the crash again."""
+"""The whole story on a real machine: crash, diagnosis, capture, patch, proof, rollback, crash again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_story(stage, triage, tmp_path):
     assert again["sample"] == proof["sample"]
 
     # Taken back, the source is the old one byte for byte, and the crash the same one.
-    triage("patch", "rollback", HOST, "--id", PATCH, "--yes")
+    triage("patch", "rollback", HOST, PATCH, "--yes")
     assert stage.box.run(["cat", triton_backend(crash)]).stdout == source
     failed = triage("verify", HOST, code=1)
     assert failed["verdict"] == "failed"

@@ -62,7 +62,7 @@ def verify(
         repeats=repeats,
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
-        api_key=_api_key(api_key_env),
+        api_key=api_key_of(api_key_env),
     )
     with connected(host, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options)
@@ -108,7 +108,8 @@ def _listener() -> Iterator[Listener]:
         yield show
 
 
-def _api_key(variable: str) -> str:
+def api_key_of(variable: str) -> str:
+    """The value of an environment variable, "" for no variable. Raises UsageError when it is not set."""
     if not variable:
         return ""
     if variable not in os.environ:

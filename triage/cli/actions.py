@@ -1,0 +1,117 @@
+"""What the steps of a playbook do: the same calls as the commands of those names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triage.cli.options import HostKey, connected
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from triage.hosts.connection import Connection
+    from triage.playbook.model import Action, ActionResult
+
+Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
+
+
+@contextmanager
+def open_actions(
+    host: str, ssh_config: Path | None, host_key: HostKey, become: bool
+) -> Iterator[Mapping[str, Action]]:
+    """The actions over one connection to the host, closed afterwards."""
+    with connected(host, ssh_config, host_key, become) as connection:
+        yield {name: partial(_on, connection, step) for name, step in _STEPS.items()}
+
+
+def _on(connection: Connection, step: Step, host: str, arguments: Mapping[str, Any]) -> ActionResult:
+    return step(connection, arguments)
+
+
+def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage import pipeline
+    from triage.evidence.live import LiveEvidence
+    from triage.playbook.model import ActionResult
+    from triage.report import json, text
+
+    unit = arguments.get("unit", "")
+    report = pipeline.diagnose(LiveEvidence(connection), pipeline.load_knowledge(), unit)
+    found = report.incidents[-1].verdict if report.incidents else None
+    summary = f"{found.certainty}: {found.category}" if found else "no incident"
+    return ActionResult(True, json.diagnosis(report), summary, _plain(text.lines(report)))
+
+
+def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage.cli.patch import apply_all, find_target, survey
+    from triage.patching.load import load_patches
+    from triage.playbook.model import ActionResult
+    from triage.report.patching import document, plan_lines
+
+    target = find_target(connection, load_patches(), [arguments["id"]], arguments.get("unit", ""))
+    plans = survey(target)
+    detail = _plain(line for patch, plan in plans for line in plan_lines(patch, plan))
+    if not arguments.get("apply", True):
+        data = document(connection.name, plans, (), target.package_root)
+        return ActionResult(True, data, plans[0][1].state.value, detail)
+    # The playbook has asked for consent before this step.
+    changes = apply_all(target, plans, lambda plan: True)
+    plans = survey(target)
+    data = document(connection.name, plans, changes, target.package_root)
+    return ActionResult(bool(changes), data, f"{arguments['id']}: {plans[0][1].state.value}")
+
+
+def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage.cli.verify import api_key_of, verify_on
+    from triage.playbook.model import ActionResult
+    from triage.report import json, text, verification
+    from triage.verify.run import Options
+
+    known = {field.name for field in fields(Options)}
+    given = {name: value for name, value in arguments.items() if name in known}
+    options = Options(**given, api_key=api_key_of(arguments.get("api_key_env", "")))
+    result, report = verify_on(connection, arguments.get("unit", ""), options)
+    shown = [*verification.lines(result), *(text.lines(report) if report else ())]
+    data = json.verification(result, report)
+    return ActionResult(result.verdict != "failed", data, f"{result.verdict}: {result.reason}", _plain(shown))
+
+
+def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage.cli.patch import choose
+    from triage.patching import transaction
+    from triage.patching.transaction import HostTree
+    from triage.playbook.model import ActionResult
+    from triage.report.patching import document
+
+    tree = HostTree(connection, ())
+    chosen = choose(transaction.status(tree), arguments["id"], connection.name)
+    change = transaction.rollback(tree, chosen.id)
+    return ActionResult(True, document(connection.name, (), (change,)), f"{change.id}: {change.state}")
+
+
+def _capture(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage import capturing, pipeline
+    from triage.evidence.live import LiveEvidence
+    from triage.playbook.model import ActionResult
+    from triage.report import json
+
+    output, unit = Path(arguments["output"]), arguments.get("unit", "")
+    case = capturing.capture(LiveEvidence(connection), pipeline.load_knowledge(), output, unit)
+    return ActionResult(True, json.capture(case), f"captured {case.directory}")
+
+
+def _plain(lines: Iterable[Text]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+_STEPS: Mapping[str, Step] = {
+    "diagnose": _diagnose,
+    "patch": _patch,
+    "verify": _verify,
+    "rollback": _rollback,
+    "capture": _capture,
+}
