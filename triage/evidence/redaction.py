@@ -15,12 +15,16 @@ MAX_KEY = 20_000  # characters of a private key
 
 # Shapes that are secrets wherever they stand: what they begin with, and the whole.
 _SHAPES = tuple(
-    (beginning, re.compile(rf"(?<![A-Za-z0-9_]){pattern}"))
+    (beginning, re.compile(pattern))
     for beginning, pattern in (
         ("hf_", r"hf_[A-Za-z0-9]{16,128}"),
         ("api_org_", r"api_org_[A-Za-z0-9]{16,128}"),
-        ("sk-", r"(?<!-)sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,256}"),
-        ("gh", r"gh[pousr]_[A-Za-z0-9]{20,255}"),
+        ("sk-", r"sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,256}"),
+        ("ghp_", r"ghp_[A-Za-z0-9]{20,255}"),
+        ("gho_", r"gho_[A-Za-z0-9]{20,255}"),
+        ("ghu_", r"ghu_[A-Za-z0-9]{20,255}"),
+        ("ghs_", r"ghs_[A-Za-z0-9]{20,255}"),
+        ("ghr_", r"ghr_[A-Za-z0-9]{20,255}"),
         ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,255}"),
         ("glpat-", r"glpat-[A-Za-z0-9_-]{16,128}"),
         ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Z])"),
@@ -42,18 +46,29 @@ _KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
 # Words before a secret, lower case: `api_key='...'`, `"password": "..."`, `--hf-token ...`, `HF_TOKEN=...`
 _WORDS = (
     *("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey", "private_key", "private-key"),
-    *("secret", "password", "passwd", "passphrase", "credential", "token", "authorization", "bearer"),
+    *("secret", "password", "passwd", "passphrase", "credential", "token", "authorization"),
 )
-_AFTER_WORD = re.compile(r"(?:[_-]?(?:key|id))?s?")
-_ASSIGNS = re.compile(r"(?:\\{0,3}[\"'])?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}")
-_FLAG = re.compile(r"--[A-Za-z0-9_-]{0,48}\Z")
-_FLAG_VALUE = re.compile(r"=|[ \t]{1,8}|\\{0,3}[\"'],[ \t]{0,4}(?=\\{0,3}[\"'])")
+_NUMBER = r"(?![ \t]{0,4}[0-9.]{1,20}(?:[\s,;)\]}]|\Z))"  # `#new-token: 7` is no secret, and common
+_ASSIGNED = {
+    word: re.compile(
+        word
+        + (r"(?:[_-]?(?:key|id))?s?" if word in ("secret", "credential") else "")
+        + r"(?:\\{0,3}[\"'])?[ \t]{0,4}(?:=>|[:=])"
+        + (_NUMBER if word == "token" else "")
+        + r"[ \t]{0,4}"
+    )
+    for word in _WORDS
+}
+_FLAG = re.compile(
+    r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:api[_-]?key|access[_-]?key|secret|password|passwd|passphrase|token)"
+    r"(?:=|[ \t]{1,8}|\\{0,3}[\"'],[ \t]{0,4}(?=\\{0,3}[\"']))"
+)
 _QUOTE = re.compile(r"(\\{0,3}[\"'])")
 _BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>]){{1,{MAX_SECRET}}}")
 _TOKEN = re.compile(rf"[A-Za-z0-9_.~+/=-]{{1,{MAX_SECRET}}}")
 _QUOTED_VARIABLE = re.compile(r"(\\{0,3}[\"'])[A-Z0-9_]{1,64}\Z")  # "MY_PASSWORD=two words"
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
-_BEARER = re.compile(rf"[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})")
+_BEARER = re.compile(rf"bearer[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})", re.IGNORECASE)
 _NO_SECRET = frozenset(("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string"))
 _URL_PASSWORD = re.compile(r"[^\s/@:\"']{0,256}:([^\s/@\"']{1,1024})@")
 
@@ -94,7 +109,13 @@ class Redactor:
 def _shapes(text: str) -> Iterator[Span]:
     for beginning, pattern in _SHAPES:
         if beginning in text:
-            yield from (match.span() for match in pattern.finditer(text))
+            yield from (match.span() for match in pattern.finditer(text) if _begins(text, match.start()))
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether nothing of the same word stands before."""
+    before = text[at - 1 : at]
+    return not before or not before.isascii() or not (before.isalnum() or before in "_-")
 
 
 def _private_keys(text: str) -> Iterator[Span]:
@@ -122,37 +143,34 @@ def _url_passwords(text: str) -> Iterator[Span]:
 
 
 def _assigned(text: str) -> Iterator[Span]:
+    """Values that a word announces."""
     lower = text.lower()
     if len(lower) != len(text):  # a letter whose lower case is longer
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
-    for word in _WORDS:
-        at = lower.find(word)
-        while at >= 0:
-            span = _value_after(text, at, at + len(word), word)
+    for word, pattern in (*_ASSIGNED.items(), ("--", _FLAG)):
+        match = pattern.search(lower) if word in lower else None
+        while match:
+            span = _value_after(text, match, word)
             if span:
                 yield span
-            at = lower.find(word, span[1] if span else at + len(word))
+            match = pattern.search(lower, span[1] if span else match.end())
+    if "bearer" in lower:
+        for match in _BEARER.finditer(text):
+            if _mixed(match[1], 20):
+                yield match.span(1)
 
 
-def _value_after(text: str, start: int, end: int, word: str) -> Span | None:
-    """Where the secret is that the word at `start` to `end` announces."""
-    if word == "bearer":
-        match = _BEARER.match(text, end)
-        return match.span(1) if match and _mixed(match[1], 20) else None
-    if word in ("secret", "credential"):
-        suffix = _AFTER_WORD.match(text, end)
-        end = suffix.end() if suffix else end
-    is_flag = _FLAG.search(text, max(0, start - 64), start) is not None
-    introduced = (_FLAG_VALUE.match(text, end) if is_flag else None) or _ASSIGNS.match(text, end)
-    if introduced is None:
-        return None
-    quote = _QUOTE.match(text, introduced.end())
-    at = quote.end() if quote else introduced.end()
+def _value_after(text: str, announced: re.Match[str], word: str) -> Span | None:
+    """The secret that `announced` (a match in the lower-case text) stands before, if there is one."""
+    start, at = announced.span()
+    quote = _QUOTE.match(text, at)
+    at = quote.end() if quote else at
     scheme = _SCHEME.match(text, at) if word == "authorization" else None
     at = scheme.end() if scheme else at
-    around = quote or _QUOTED_VARIABLE.search(text, max(0, start - 70), end)
+    name_end = start + len(word)
+    around = quote or _QUOTED_VARIABLE.search(text, max(0, start - 70), name_end)
     close = text.find(around[1], at, at + MAX_SECRET) if around else -1
-    is_doubtful = word == "token" and not is_flag and not text[start:end].isupper()
+    is_doubtful = word == "token" and not text[start:name_end].isupper()
     if close < 0:  # not quoted, or cut before the quote that closes
         bare = (_TOKEN if is_doubtful else _BARE).match(text, at)
         close = bare.end() if bare else at
@@ -160,7 +178,7 @@ def _value_after(text: str, start: int, end: int, word: str) -> Span | None:
     if value.lower() in _NO_SECRET or value.startswith("<"):
         return None
     if word == "token" and value.replace(".", "").isdecimal():
-        return None  # `#new-token: 7`
+        return None
     if is_doubtful and not (_TOKEN.fullmatch(value) and _mixed(value, 16 if quote else 24)):
         return None  # `eos_token: "</s>"`, `Unexpected token: end`
     return at, close
