@@ -80,7 +80,7 @@ def test_show_apply_status_rollback(root: Path, triage: Triage) -> None:
     status = triage("status", "local")
     assert "as the change left it" in status.stdout
 
-    rolled_back = triage("rollback", "local", ID, "--yes")
+    rolled_back = triage("rollback", "local", "--id", ID, "--yes")
     assert rolled_back.returncode == 0, rolled_back.stderr
     assert backend(root) == BACKEND_SOURCE
     assert "reverted" in triage("status", "local").stdout
@@ -177,10 +177,10 @@ def test_which_change_is_meant(root: Path, triage: Triage) -> None:
     nothing = triage("rollback", "local", "--yes")
     assert (nothing.returncode, "no such change is applied" in nothing.stderr) == (2, True)
     triage.apply("--yes")
-    wrong = triage("rollback", "local", "another", "--yes")
+    wrong = triage("rollback", "local", "--id", "another", "--yes")
     assert (wrong.returncode, "triage patch status local" in wrong.stderr) == (2, True)
     (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
-    assert triage("rollback", "local", change["id"], "--yes").returncode == 0
+    assert triage("rollback", "local", "--id", change["id"], "--yes").returncode == 0
 
 
 def test_what_is_on_record_is_shown_without_an_id(root: Path, triage: Triage) -> None:

@@ -69,9 +69,8 @@ LedgerOption = Annotated[
         show_default=False,
     ),
 ]
-ChangeArgument = Annotated[
-    str,
-    typer.Argument(metavar="[ID]", help="A change or a patch; may be left out where only one is applied."),
+ChangeOption = Annotated[
+    str, typer.Option("--id", help="A patch or a change; may be left out where only one is applied.")
 ]
 
 
@@ -160,7 +159,7 @@ def status(
 @app.command()
 def rollback(
     host: HostArgument,
-    id: ChangeArgument = "",
+    id: ChangeOption = "",
     python: PythonOption = "",
     ledger: LedgerOption = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree beforehand.")] = False,
@@ -188,7 +187,7 @@ def rollback(
 @app.command()
 def export(
     host: HostArgument,
-    id: ChangeArgument = "",
+    id: ChangeOption = "",
     python: PythonOption = "",
     ledger: LedgerOption = "",
     ssh_config: SshConfigOption = None,

@@ -62,7 +62,10 @@ def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageErr
         return UsageError(doing, to, message, status)
     if kind == "newer":
         return RefusedError(
-            doing, to, f"{message} changed the same file later", f"triage patch rollback {host} {message}"
+            doing,
+            to,
+            f"{message} changed the same file later",
+            f"triage patch rollback {host} --id {message}",
         )
     if kind == "denied":
         return UnreachableError(doing, to, message, "add --become, or log in as the owner of the files")

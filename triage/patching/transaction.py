@@ -103,7 +103,7 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
             "applying",
             f"{patch.id} on {tree.host}",
             f"it was written, but the tree says {after.state.value}: {after.reason}",
-            f"triage patch rollback {tree.host} {change.id}",
+            f"triage patch rollback {tree.host} --id {change.id}",
         )
     return change
 
