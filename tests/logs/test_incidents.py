@@ -46,14 +46,20 @@ def journal(rows: Sequence[tuple[str, str, str]], start: int = 1_795_969_335_000
                 "_PID": "1" if who == "systemd" else "100",
                 "SYSLOG_IDENTIFIER": who,
                 "MESSAGE": text,
-                **({"INVOCATION_ID": run, "UNIT": "x.service"} if who == "systemd" else {"_SYSTEMD_INVOCATION_ID": run}),
+                **(
+                    {"INVOCATION_ID": run, "UNIT": "x.service"}
+                    if who == "systemd"
+                    else {"_SYSTEMD_INVOCATION_ID": run}
+                ),
             }
         )
         for number, (run, who, text) in enumerate(rows)
     ]
 
 
-BANNER = "[2026-05-12 14:00:00] server_args=ServerArgs(model_path='/m', tp_size=2, pp_size=4, dp_size=1, nnodes=1)"
+BANNER = (
+    "[2026-05-12 14:00:00] server_args=ServerArgs(model_path='/m', tp_size=2, pp_size=4, dp_size=1, nnodes=1)"
+)
 SIGQUIT = "[2026-05-12 14:00:09] Received sigquit from a child process. It usually means the child failed."
 
 
@@ -70,7 +76,10 @@ def test_the_innermost_engine_frame_that_is_no_accessor_is_the_culprit() -> None
     initiator = incident(*rows).initiator
     assert initiator is not None
     assert initiator.frame is not None
-    assert (initiator.frame.file.rpartition("/")[2], initiator.frame.function) == ("triton_backend.py", "work")
+    assert (initiator.frame.file.rpartition("/")[2], initiator.frame.function) == (
+        "triton_backend.py",
+        "work",
+    )
 
 
 def test_silent_ranks_come_from_prefixes_and_layout() -> None:
@@ -102,7 +111,8 @@ def test_what_says_that_it_is_a_consequence_is_one_even_if_it_stands_first() -> 
 
 def test_an_earlier_time_wins_over_an_earlier_line() -> None:
     found = incident(
-        *failing("2026-05-12 14:00:09 TP0", "ValueError: late"), *failing("2026-05-12 14:00:03 TP1", "TypeError: early")
+        *failing("2026-05-12 14:00:09 TP0", "ValueError: late"),
+        *failing("2026-05-12 14:00:03 TP1", "TypeError: early"),
     )
     assert found.initiator is not None
     assert found.initiator.type == "TypeError"
@@ -142,7 +152,12 @@ def test_a_death_is_explained_by_what_the_dead_one_printed_after() -> None:
     died = "(EngineCore pid=9) ERROR 11-29 15:24:41 [multiproc_executor.py:315] Worker proc VllmWorker-1 died unexpectedly"
     error = [
         f"(Worker_PP1 pid=11) ERROR 11-29 15:24:41 [a.py:1] {text}"
-        for text in ("Traceback (most recent call last):", '  File "/x/vllm/a.py", line 1, in f', "    g()", "KeyError: 'w'")
+        for text in (
+            "Traceback (most recent call last):",
+            '  File "/x/vllm/a.py", line 1, in f',
+            "    g()",
+            "KeyError: 'w'",
+        )
     ]
     names = "(VllmWorker-1 pid=11) INFO 11-29 15:20:00 [a.py:1] x"
     found = incident(names, f"{died} (exit code: 1), shutting down executor.", *error)
@@ -154,9 +169,16 @@ def test_a_death_is_explained_by_what_the_dead_one_printed_after() -> None:
 
 
 def test_runs_are_told_apart_by_invocation_though_they_interleave() -> None:
-    first, second = failing("2026-05-12 14:00:08 PP1", "KeyError: 1"), failing("2026-05-12 14:00:08 PP2", "TypeError: x")
+    first, second = (
+        failing("2026-05-12 14:00:08 PP1", "KeyError: 1"),
+        failing("2026-05-12 14:00:08 PP2", "TypeError: x"),
+    )
     rows = [("a", "systemd", "Started x.service - X."), ("b", "systemd", "Started x.service - X.")]
-    rows += [(run, "python", text) for pair in zip(first, second, strict=True) for run, text in zip("ab", pair, strict=True)]
+    rows += [
+        (run, "python", text)
+        for pair in zip(first, second, strict=True)
+        for run, text in zip("ab", pair, strict=True)
+    ]
     lines = [line.replace('"100"', '"200"') if '": "b"' in line else line for line in journal(rows)]
     found = incidents(*lines)
     assert [each.initiator and each.initiator.type for each in found] == ["KeyError", "TypeError"]
@@ -166,7 +188,9 @@ def test_a_crash_loop_is_one_incident() -> None:
     rows: list[tuple[str, str, str]] = []
     for run in range(200):
         rows.append((f"i{run}", "systemd", "Started x.service - X."))
-        rows += [(f"i{run}", "python", text) for text in failing("2026-05-12 14:00:08 PP1", f"KeyError: {run}")]
+        rows += [
+            (f"i{run}", "python", text) for text in failing("2026-05-12 14:00:08 PP1", f"KeyError: {run}")
+        ]
         rows.append((f"i{run}", "systemd", "x.service: Failed with result 'exit-code'."))
     (found,) = incidents(*journal(rows))
     assert found.count == 200
@@ -182,12 +206,20 @@ def test_a_stop_makes_teardown_of_what_follows_but_not_of_what_was_before() -> N
     start = ("i", "python", BANNER)
     assert incidents(*journal([start, stopping, *error, killed])) == ()
     (found,) = incidents(*journal([start, *error, stopping, killed]))
-    assert [(fault.type, fault.role) for fault in found.faults] == [("KeyError", "initiator"), ("signal", "teardown")]
+    assert [(fault.type, fault.role) for fault in found.faults] == [
+        ("KeyError", "initiator"),
+        ("signal", "teardown"),
+    ]
 
 
 def test_sigkill_alone_is_not_the_oom_killer() -> None:
     (found,) = incidents(
-        *journal([("i", "python", BANNER), ("i", "systemd", "x.service: Main process exited, code=killed, status=9/KILL")])
+        *journal(
+            [
+                ("i", "python", BANNER),
+                ("i", "systemd", "x.service: Main process exited, code=killed, status=9/KILL"),
+            ]
+        )
     )
     assert found.initiator is not None
     assert (found.initiator.kind, found.initiator.type) == ("service", "signal")
@@ -206,11 +238,21 @@ def kernel(text: str, seconds: float) -> LogSource:
 
 
 def test_the_kernel_explains_a_death_when_it_speaks_of_this_process_at_that_time() -> None:
-    rows = journal([("i", "python", BANNER), ("i", "python", SIGQUIT), ("i", "systemd", "x.service: Failed with result 'signal'.")])
+    rows = journal(
+        [
+            ("i", "python", BANNER),
+            ("i", "python", SIGQUIT),
+            ("i", "systemd", "x.service: Failed with result 'signal'."),
+        ]
+    )
     oom = "Out of memory: Killed process {} ({}) total-vm:1kB"
     (found,) = read_incidents([source(*rows), kernel(oom.format(100, "sglang"), 0.5)])
     assert found.initiator is not None
-    assert (found.initiator.kind, found.initiator.type, found.initiator.position.source) == ("kernel", "oom-kill", "kernel")
+    assert (found.initiator.kind, found.initiator.type, found.initiator.position.source) == (
+        "kernel",
+        "oom-kill",
+        "kernel",
+    )
     (found,) = read_incidents([source(*rows), kernel(oom.format(100, "sglang"), -5000)])
     assert found.initiator is None
     (found,) = read_incidents([source(*rows), kernel(oom.format(999, "mysqld"), 0.5)])
@@ -218,7 +260,10 @@ def test_the_kernel_explains_a_death_when_it_speaks_of_this_process_at_that_time
 
 
 def test_equal_faults_of_ranks_are_one_with_all_ranks() -> None:
-    found = incident(*failing("2026-05-12 14:00:08 TP0", "ValueError: on GPU 0"), *failing("2026-05-12 14:00:08 TP7", "ValueError: on GPU 7"))
+    found = incident(
+        *failing("2026-05-12 14:00:08 TP0", "ValueError: on GPU 0"),
+        *failing("2026-05-12 14:00:08 TP7", "ValueError: on GPU 7"),
+    )
     assert found.initiator is not None
     assert (found.initiator.ranks, found.initiator.count, len(found.faults)) == ({"TP0", "TP7"}, 2, 1)
     assert "2 ranks report the same" in found.initiator.because
@@ -233,15 +278,25 @@ def test_a_repeated_line_of_ray_counts() -> None:
 def test_a_warning_with_a_traceback_is_benign() -> None:
     rows = [
         f"(APIServer pid=7) WARNING 11-29 15:24:41 [a.py:1] {text}"
-        for text in ("Failed to import", "Traceback (most recent call last):", '  File "/x/vllm/a.py", line 1, in f', "ImportError: x")
+        for text in (
+            "Failed to import",
+            "Traceback (most recent call last):",
+            '  File "/x/vllm/a.py", line 1, in f',
+            "ImportError: x",
+        )
     ]
     assert incidents(*rows) == ()
     found = incident(*rows, "(EngineCore pid=9) ERROR 11-29 15:24:41 [b.py:1] ValueError: y")
-    assert [(fault.type, fault.role) for fault in found.faults] == [("ImportError", "benign"), ("ValueError", "initiator")]
+    assert [(fault.type, fault.role) for fault in found.faults] == [
+        ("ImportError", "benign"),
+        ("ValueError", "initiator"),
+    ]
 
 
 def test_another_services_failure_is_not_ours() -> None:
-    rows = journal([("ours", "python", BANNER), ("ours", "python", "[2026-05-12 14:00:07 PP0] Load weight begin.")])
+    rows = journal(
+        [("ours", "python", BANNER), ("ours", "python", "[2026-05-12 14:00:07 PP0] Load weight begin.")]
+    )
     other = journal([("theirs", "backup", text) for text in failing("", "OSError: disk")])
     other = [line.replace('"100"', '"300"') for line in other]
     assert incidents(*rows, *(line.replace(SGLANG, "/opt/backup") for line in other)) == ()

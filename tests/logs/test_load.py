@@ -62,5 +62,20 @@ def test_what_is_no_log_says_what_to_do(tmp_path: Path) -> None:
 
 def test_importing_the_package_loads_nothing_else() -> None:
     code = "import sys, triage.logs; print(*sorted(name.partition('.')[0] for name in sys.modules))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-    assert not loaded & {"yaml", "pydantic", "libcst", "paramiko", "rich", "torch", "gzip", "lzma", "asyncio", "typer"}
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert not loaded & {
+        "yaml",
+        "pydantic",
+        "libcst",
+        "paramiko",
+        "rich",
+        "torch",
+        "gzip",
+        "lzma",
+        "asyncio",
+        "typer",
+    }

@@ -64,6 +64,9 @@ def one(text: str) -> Line:
         ("(AsyncVLLMInferenceEngine pid=1) (RayWorkerWrapper pid=2) ERROR 07-14 23:04:11 [a.py:1] x [repeated 13x across cluster]",
          set(), "x"),
         ("() x", set(), "() x"),
+        ("2026-05-12 14:03:59,123 - lmdeploy - ERROR - engine.py:12 - x", set(), "x"),
+        ("2025-04-29 00:53:54,412\tINFO compiled_dag_node.py:2109 -- x", set(), "x"),
+        ("2026-03-06T17:53:31.052444Z ERROR shard-manager: text_generation_launcher: x rank=1", {"rank1"}, "x"),
         ("a line (with parens) that says INFO and [nothing]", set(), "a line (with parens) that says INFO and [nothing]"),
     ],
 )  # fmt: skip
@@ -85,6 +88,11 @@ def test_prefix(text: str, ranks: set[str], rest: str) -> None:
         ('{"log":"x\\n","stream":"stderr","time":"2026-11-29T16:22:15.522175861Z"}',
          datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), None, ""),
         ("kern: warning: [74889.644138] x", None, None, "kernel"),
+        ("[ 7564.977849] gpu01 python[75]: x", None, 75, "python"),
+        ('\x1e{"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
+         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
+        ('data: {"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
+         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
         ("[Sun Nov 29 16:22:15 2026] x", datetime(2026, 11, 29, 16, 22, 15), None, "kernel"),
     ],
 )  # fmt: skip
@@ -184,3 +192,16 @@ def test_an_entry_of_several_lines_is_one_record() -> None:
 
 def test_undecodable_bytes_are_written_out() -> None:
     assert lines(b"a\xff\xfeb\n")[0].text == "a\\xff\\xfeb"
+
+
+def test_pretty_json_of_a_journal() -> None:
+    entry = '{\n\t"__CURSOR" : "c%d",\n\t"_PID" : "7",\n\t"MESSAGE" : "line %d"\n}\n'
+    found = lines(entry % (1, 1) + entry % (2, 2))
+    assert [(line.number, line.text, line.pid, line.cursor) for line in found] == [
+        (4, "line 1", 7, "c1"),
+        (9, "line 2", 7, "c2"),
+    ]
+
+
+def test_utf_16_as_some_shells_write_it() -> None:
+    assert lines("[2026-05-12 14:03:59 PP3] x\n".encode("utf-16"))[0].ranks == {"PP3"}

@@ -41,6 +41,7 @@ class Line:
     enveloped = False  # a log system (journald, a container runtime) handed it over
     kernel = False
     taken = False  # it is part of a traceback or dump
+    source = ""
     order = 0  # among all lines of all sources
     phase = ""  # of the engine's start, when it was written
 

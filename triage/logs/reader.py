@@ -22,10 +22,8 @@ _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 
 def read_lines(source: LogSource) -> Iterator[Line]:
     """Every line of a source, oldest first; empty lines too, for they end messages."""
-    if export.applies(source.data):
-        entries: Iterable[Line] = export.read(source.data)
-    else:
-        entries = physical(source.data)
+    read = export.reader(source.data) or physical
+    entries: Iterable[Line] = read(source.data)
     head: list[Line] = []
     stream = iter(entries)
     for line in stream:
@@ -44,6 +42,8 @@ def read_lines(source: LogSource) -> Iterator[Line]:
 
 def physical(data: bytes) -> Iterator[Line]:
     """The lines of a file, numbered from 1, undecodable bytes written as `\\xNN`."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        data = data.decode("utf-16", "backslashreplace").encode("utf-8", "backslashreplace")
     at, number, size = 0, 0, len(data)
     if data.startswith(b"\xef\xbb\xbf"):
         at = 3

@@ -18,22 +18,24 @@ EXPLAINS_A_DEATH = timedelta(seconds=10)
 
 @dataclass(frozen=True)
 class Verdict:
+    """Who it was, or who it could be, and every fault with its role in order of appearance."""
+
     initiator: Found | None
     candidates: tuple[Found, ...]
-    faults: tuple[Fault, ...]  # in order of appearance, with their roles
+    faults: tuple[Fault, ...]
 
 
 def is_incident(run: Run) -> bool:
     """Whether anything failed before the run was asked to stop."""
     return any(
-        found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE) and not _after_stop(run, found)
+        found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE) and run.before_stop(found)
         for found in run.found.values()
     )
 
 
 def assign(run: Run) -> Verdict:
     everything = _in_order(run, [*run.found.values(), *run.errors.values()])
-    live = [found for found in everything if not _after_stop(run, found)]
+    live = [found for found in everything if run.before_stop(found)]
     causes = [found for found in live if found.weight in CAUSES]
     initiator = _first_cause(causes)
     candidates: list[Found] = []
@@ -47,16 +49,8 @@ def assign(run: Run) -> Verdict:
             candidates = [*errors, *follow, *service][:20]
     faults = tuple(_with_role(run, found, initiator, everything) for found in everything)
     place = {id(found): fault for found, fault in zip(everything, faults, strict=True)}
-    chosen = replace_fault(initiator, place) if initiator else None
-    return Verdict(chosen, tuple(replace_fault(found, place) for found in candidates), faults)
-
-
-def replace_fault(found: Found, place: dict[int, Fault]) -> Found:
-    return replace(found, fault=place[id(found)])
-
-
-def _after_stop(run: Run, found: Found) -> bool:
-    return run.stopped is not None and found.order >= run.stopped
+    chosen = replace(initiator, fault=place[id(initiator)]) if initiator else None
+    return Verdict(chosen, tuple(replace(found, fault=place[id(found)]) for found in candidates), faults)
 
 
 def _in_order(run: Run, found: list[Found]) -> list[Found]:
@@ -115,7 +109,7 @@ def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequ
         role = "benign"
     elif weight is Weight.TEARDOWN:
         role = "teardown"
-    elif _after_stop(run, found):
+    elif not run.before_stop(found):
         role, because = "teardown", ("it came after the service was asked to stop", *said)
     elif weight is Weight.SERVICE:
         role = "teardown"

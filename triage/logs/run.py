@@ -47,6 +47,10 @@ class Found:
         return cls(fault, hit.weighed, line.order, line.phase, hit.key, hit.worker, hit.process)
 
     @property
+    def source(self) -> str:
+        return self.fault.position.source
+
+    @property
     def weight(self) -> Weight:
         return self.weighed.weight
 
@@ -72,7 +76,7 @@ class Run:
     active: bool = False  # something other than the service manager spoke
     starting: bool = False  # systemd said "Starting", so its "Started" tells of the same start
     ready: bool = False
-    stopped: int | None = None  # order of the line that says that it was asked to stop
+    stopped: Line | None = None  # says that it was asked to stop
     found: dict[tuple[object, ...], Found] = field(default_factory=dict)
     errors: dict[str, Found] = field(default_factory=dict)  # error lines that no pattern knows, by text
     dropped: int = 0
@@ -155,15 +159,23 @@ class Run:
         self.pids.update(other.pids)
         self.workers.update(other.workers)
         self.phase = self.phase or other.phase
-        if other.stopped is not None:
-            self.asked_to_stop(other.stopped)
+        self.stopped = self.stopped or other.stopped
         if self.started is not None and other.started is not None and self.ended and other.ended:
             if (self.started.tzinfo is None) == (other.started.tzinfo is None):
                 self.started, self.ended = min(self.started, other.started), max(self.ended, other.ended)
 
-    def asked_to_stop(self, order: int) -> None:
-        if self.stopped is None:
-            self.stopped = order
+    def asked_to_stop(self, line: Line) -> None:
+        self.stopped = self.stopped or line
+
+    def before_stop(self, found: Found) -> bool:
+        """Whether a fault came before the run was asked to stop, if it ever was."""
+        stopped = self.stopped
+        if stopped is None:
+            return True
+        one, other = found.fault.time, stopped.time
+        if found.source != stopped.source and one is not None and other is not None:
+            return (one.tzinfo is None) != (other.tzinfo is None) or one < other
+        return found.order < stopped.order
 
     def size(self, name: str) -> int:
         value = self.facts.get(name, "")

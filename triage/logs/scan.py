@@ -41,6 +41,7 @@ _SYSTEMD = re.compile(
     r"(?P<what>Starting|Started|Stopping|Stopped) (?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
+_BOOTS = ("-- Boot ", "-- Reboot --")
 _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
@@ -66,6 +67,7 @@ class Scan:
         for line in read_lines(self.source):
             self._order += 1
             line.order = self._order
+            line.source = self.source.name
             if line.kernel:
                 self._kernel(line)
             else:
@@ -103,6 +105,8 @@ class Scan:
         text = line.text[:MATCH_LIMIT]
         if line.identifier == "systemd":
             run = self._told_by_systemd(run, line, text)
+        elif text.startswith(_BOOTS) and not run.invocation:
+            return self._restart(run)
         else:
             run.active = True
         hit = None
@@ -119,7 +123,7 @@ class Scan:
             if hit is not None:
                 run.hit(hit, line, self.source.name)
             elif any(map(text.__contains__, STOPS)):
-                run.asked_to_stop(self._order)
+                run.asked_to_stop(line)
         if (
             hit is None
             and not self._bare(run, line, text)
@@ -142,7 +146,7 @@ class Scan:
                 run = self._restart(run)
             run.starting = what == "Starting"
         else:
-            run.asked_to_stop(self._order)
+            run.asked_to_stop(line)
         run.unit = run.unit or unit
         return run
 

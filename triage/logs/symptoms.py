@@ -144,8 +144,8 @@ def _died(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
 
 def _main_exited(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
     code, status, number = match["code"], match["status"], int(match["number"])
-    if code == "exited" and number == 0:
-        return None
+    if (code == "exited" and number == 0) or (code == "killed" and status in ("HUP", "INT", "PIPE", "TERM")):
+        return None  # systemd counts these as a clean end
     if code == "exited" and 200 <= number <= 245:
         reason = f"systemd could not start the program: {number}/{status}"
         hit = symptom.hit(line, type=status.lower())

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from triage.logs.formats import containers, journal, kernel, native, platforms, sglang, structured, vllm
+from triage.logs.formats import (
+    containers,
+    journal,
+    kernel,
+    loggers,
+    native,
+    platforms,
+    sglang,
+    structured,
+    vllm,
+)
 from triage.logs.line import Line
 
 MAX_LAYERS = 8
@@ -35,8 +45,9 @@ FAMILIES: tuple[object, ...] = (
     sglang,
     vllm,
     native,
-    kernel,
     journal,
+    kernel,
+    loggers,
     containers,
     platforms,
 )

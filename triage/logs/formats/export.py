@@ -1,24 +1,54 @@
-"""journald's export form: `FIELD=value` lines, entries parted by an empty line.
+"""journald's forms of several lines an entry, export and pretty JSON.
+
+Export: `FIELD=value` lines, entries parted by an empty line.
 
 A value that is not plain text is written as the field's name alone, eight bytes of little-endian
-length, the bytes, and a newline.
+length, the bytes, and a newline. Pretty JSON: an object over several lines, between `{` and `}` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
-from triage.logs.formats import journal
+from triage.logs.formats import journal, structured
 from triage.logs.line import Line
+
+MAX_ENTRY = 16 << 20
+"""Bytes of one pretty entry."""
 
 MAX_REPEATS = 64
 """Values that are kept of a field that repeats in one entry."""
 
+_PRETTY = re.compile(rb'\{[ \t]*\r?\n[ \t]*"[\w@]{1,80}" ?:')
 _MARKS = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__MONOTONIC_TIMESTAMP=")
 
 
-def applies(data: bytes) -> bool:
-    return data[:4096].lstrip().startswith(_MARKS)
+def reader(data: bytes) -> Callable[[bytes], Iterator[Line]] | None:
+    """What reads this source, if it has entries of several lines."""
+    start = data[:4096].lstrip()
+    if start.startswith(_MARKS):
+        return read
+    return read_pretty if _PRETTY.match(start) else None
+
+
+def read_pretty(data: bytes) -> Iterator[Line]:
+    """One line an entry; its number is that of the MESSAGE. What is no such object is stepped over."""
+    held: list[bytes] = []
+    size = where = 0
+    for number, row in enumerate(data.splitlines(), start=1):
+        bare = row.strip()
+        if bare == b"{":
+            held, size, where = [], 0, number
+        elif bare.startswith(b'"MESSAGE"'):
+            where = number
+        held.append(row)
+        size += len(row)
+        if bare in (b"}", b"},") or size > MAX_ENTRY:
+            line = Line(where, b"".join(held).decode("utf-8", "backslashreplace").rstrip(", "))
+            held, size = [], 0
+            if structured.peel(line):
+                yield line
 
 
 def read(data: bytes) -> Iterator[Line]:

@@ -4,6 +4,7 @@
     2026-11-29T16:22:15.123456+0000 gpu01 systemd[1]: text
     Sun 2026-11-29 16:22:15 UTC gpu01 python[75]: text
     1795969335.522175 gpu01 python[75]: text
+    [ 7564.977849] gpu01 python[75]: text
     {"__CURSOR":"s=..","__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","MESSAGE":"text"}
 
 In JSON a MESSAGE is a string, a list of byte values (control characters, invalid UTF-8), null (longer
@@ -19,7 +20,7 @@ from typing import Any
 from triage.logs.formats import times
 from triage.logs.line import Line
 
-STARTS = "JFMASOND0123456789TW"
+STARTS = "[JFMASOND0123456789TW"
 
 _WHO = r"(?P<host>[\w.-]{1,255}) (?P<who>[^\s:\[\]]{1,128})(?:\[(?P<pid>\d{1,10})\])?: ?"
 _SHORT = re.compile(
@@ -31,6 +32,8 @@ _ISO = re.compile(
 )
 _UNIX = re.compile(r"(?P<sec>\d{9,11})\.(?P<frac>\d{6}) " + _WHO)
 
+_MONOTONIC = re.compile(r"\[ {0,6}(?P<since>\d{1,9}\.\d{6})\] " + _WHO)
+
 PRIORITIES = ("CRITICAL", "CRITICAL", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
 _TITLE_RANKS = re.compile(r"(?:_|\b)((?:DP|PP|PCP|TP|DCP|EP|ATTN_CP|MOE_DP)\d{1,6})(?=_|\b|$)")
 _TITLE = re.compile(r"(?:sglang|VLLM|vllm)::\w{1,80}")
@@ -40,14 +43,20 @@ def peel(line: Line) -> bool:
     text = line.text
     if line.enveloped:
         return False
-    if text[0].isdigit():
+    if text[0] == "[":
+        match = _MONOTONIC.match(text)
+        if match is None or not (match["pid"] or match["who"] == "kernel"):
+            return False
+    elif text[0].isdigit():
         match = _ISO.match(text) or _UNIX.match(text)
     else:
         match = _SHORT.match(text) or _ISO.match(text)
     if match is None:
         return False
     part = match.groupdict()
-    if "mon" in part:
+    if "since" in part:
+        line.mono = float(part["since"])
+    elif "mon" in part:
         month = times.MONTHS.get(part["mon"])
         if month is None:
             return False

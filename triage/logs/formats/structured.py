@@ -9,7 +9,9 @@ from typing import Any
 from triage.logs.formats import containers, journal, times
 from triage.logs.line import Line
 
-STARTS = "{"
+STARTS = "{\x1ed"
+
+_AROUND = ("\x1e", "data: ")  # journalctl's json-seq and json-sse
 
 _MESSAGE_KEYS = ("message", "msg", "textPayload", "body")
 _LEVEL_KEYS = ("level", "severity", "levelname")
@@ -17,10 +19,13 @@ _TIME_KEYS = ("timestamp", "time", "ts", "@timestamp")
 
 
 def peel(line: Line) -> bool:
-    if '":' not in line.text:
+    text = line.text
+    for mark in _AROUND:
+        text = text.removeprefix(mark)
+    if not text.startswith("{") or '"' not in text:
         return False
     try:
-        fields = json.loads(line.text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return False
     if not isinstance(fields, dict):
