@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from examples.story import setup
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".cache"
+CACHE = Path(os.environ.get("TRIAGE_CACHE") or ROOT / ".cache")
 SERVICE = CACHE / "story" / setup.VERSION
 
 
@@ -18,7 +19,7 @@ def main() -> int:
 
     try:
         if setup.prepare(SERVICE):
-            print(f"made {SERVICE.relative_to(ROOT)}: the real sglang {setup.VERSION} and its stand-ins")
+            print(f"made {SERVICE}: the real sglang {setup.VERSION} and its stand-ins")
     except setup.SetupError as error:
         print(f"story: {error}", file=sys.stderr)
         return 1
