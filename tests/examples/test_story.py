@@ -161,23 +161,28 @@ def crash_of(directory: Path, log: Path, *options: str, **command: Any) -> str:
         return service.log
 
 
-def tracebacks(log: str) -> dict[int, str]:
-    """Rank and text of the exceptions, each up to the next record. Records may be torn by others."""
-    found = list(EXCEPTION.finditer(log))
-    return {int(one[1]): log[one.start() :].partition("\n[")[0] for one in found}
+def raised(log: str, error: str) -> dict[int, str]:
+    """Rank and traceback of those that raised an error; any other lost its neighbours afterwards."""
+    found = {int(one[1]): log[one.start() :].partition("\n[")[0].rstrip() for one in EXCEPTION.finditer(log)}
+    first, *_ = found
+    culprits = {rank: text for rank, text in found.items() if text.endswith(f"\n{error}")}
+    assert first in culprits
+    for rank in set(found) - set(culprits):
+        assert re.search("RuntimeError: .*gloo.*by peer", found[rank]), found[rank]
+    return culprits
 
 
 def test_ranks_2_to_7_die_by_the_real_error(story: Path, tmp_path: Path) -> None:
     log = crash_of(story, tmp_path / "log")
-    found = tracebacks(log)
-    assert set(found) <= set(range(2, 8))
+    culprits = raised(log, "IndexError: list index out of range")
+    assert set(culprits) <= set(range(2, 8))
     packages = setup.site_packages(story)
-    text = next(iter(found.values()))
-    frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', text)
-    assert frames[-2] == (str(packages / BACKEND), "120", "__init__")
-    assert frames[-1][::2] == (str(packages / "sglang/srt/mem_cache/memory_pool.py"), "get_value_buffer")
-    assert text.rstrip().endswith("IndexError: list index out of range")
-    assert {Path(file).is_relative_to(packages / "sglang") for file, *_ in frames} == {True}
+    for text in culprits.values():
+        frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', text)
+        assert frames[-2] == (str(packages / BACKEND), "120", "__init__")
+        pool = str(packages / "sglang/srt/mem_cache/memory_pool.py")
+        assert frames[-1][::2] == (pool, "get_value_buffer")
+        assert all(Path(file).is_relative_to(packages / "sglang") for file, *_ in frames)
     assert "server_args=ServerArgs(" in log
     assert " PP3] Load weight end." in log
     assert "KV Cache is allocated. #tokens: " in log
@@ -207,17 +212,15 @@ def test_a_rank_raises_when_it_starts_behind_its_number_of_layers(
 def test_another_pool_another_frame(story: Path, tmp_path: Path) -> None:
     options = ("--attention-backend", "triton")
     log = crash_of(story, tmp_path / "log", *options, model="Qwen3-235B-A22B")
-    text = next(iter(tracebacks(log).values()))
-    assert re.findall(r"in (\w+)\n", text)[-3:] == ["__init__", "get_value_buffer", "_get_value_buffer"]
-    assert text.rstrip().endswith("IndexError: list index out of range")
+    for text in raised(log, "IndexError: list index out of range").values():
+        assert re.findall(r"in (\w+)\n", text)[-3:] == ["__init__", "get_value_buffer", "_get_value_buffer"]
 
 
 def test_a_sliding_window_pool_dies_otherwise_mended_or_not(mended: Path, tmp_path: Path) -> None:
     options = ("--attention-backend", "triton", "--pp-size", "2")
     log = crash_of(mended, tmp_path / "log", *options, model="gpt-oss-120b")
     assert "SWAKVPool mem usage: " in log
-    assert set(tracebacks(log)) == {1}
-    assert tracebacks(log)[1].rstrip().endswith("KeyError: 0")
+    assert set(raised(log, "KeyError: 0")) == {1}
 
 
 def test_mended_it_serves(mended: Path, tmp_path: Path) -> None:
