@@ -1,4 +1,5 @@
 """What a log says of the deployment: SGLang's banner in both forms, vLLM's, and the lines of the start."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -24,8 +25,13 @@ def facts(*texts: str) -> dict[str, str]:
 )
 def test_sglang_says_its_arguments(text: str) -> None:
     assert facts(text) == {
-        "engine": "sglang", "model_path": "/m/Kimi", "port": "30000", "tp_size": "2", "pp_size": "8", "attention_backend": "triton",
-    }  # fmt: skip
+        "engine": "sglang",
+        "model_path": "/m/Kimi",
+        "port": "30000",
+        "tp_size": "2",
+        "pp_size": "8",
+        "attention_backend": "triton",
+    }
 
 
 def test_vllm_says_its_arguments_and_version() -> None:
@@ -35,9 +41,16 @@ def test_vllm_says_its_arguments_and_version() -> None:
         "Resolved architecture: LlamaForCausalLM",
     )
     assert found == {
-        "engine": "vllm", "port": "8000", "model_path": "/m/x", "served_model_name": "tiny", "pp_size": "2", "tp_size": "4",
-        "kv_cache_dtype": "auto", "version": "0.32.0", "model_class": "LlamaForCausalLM",
-    }  # fmt: skip
+        "engine": "vllm",
+        "port": "8000",
+        "model_path": "/m/x",
+        "served_model_name": "tiny",
+        "pp_size": "2",
+        "tp_size": "4",
+        "kv_cache_dtype": "auto",
+        "version": "0.32.0",
+        "model_class": "LlamaForCausalLM",
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 """The same fault has the same name everywhere, and different faults have different ones."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -10,10 +11,15 @@ from triage.logs.model import LogSource
 
 
 def mark(
-    error: str = "IndexError: list index out of range", *, rank: str = "PP3", root: str = "/opt/venv/lib/python3.11",
-    line: int = 104, function: str = "__init__", file: str = "sglang/srt/layers/attention/triton_backend.py",
+    error: str = "IndexError: list index out of range",
+    *,
+    rank: str = "PP3",
+    root: str = "/opt/venv/lib/python3.11",
+    line: int = 104,
+    function: str = "__init__",
+    file: str = "sglang/srt/layers/attention/triton_backend.py",
     stamp: str = "2026-05-12 14:03:59",
-) -> str:  # fmt: skip
+) -> str:
     text = (
         f"[{stamp} {rank}] Scheduler hit an exception: Traceback (most recent call last):\n"
         f'  File "{root}/site-packages/{file}", line {line}, in {function}\n    x\n{error}\n'
@@ -52,13 +58,19 @@ def test_different_faults_differ() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("CUDA out of memory. Tried to allocate 1.96 GiB. GPU 1 has", "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 7 has"),
+        (
+            "CUDA out of memory. Tried to allocate 1.96 GiB. GPU 1 has",
+            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 7 has",
+        ),
         ("bad magic in /srv/models/a/b.safetensors", "bad magic in /home/x/y/c.safetensors"),
         ("at 0x7f5813b0f528", "at 0x7eff5d81dc88"),
-        ("request cmpl-9bd3604cd6e884df-0-abe0ca32 failed", "request cmpl-ab1f9c8691eaace6-0-0a1b2c3d failed"),
+        (
+            "request cmpl-9bd3604cd6e884df-0-abe0ca32 failed",
+            "request cmpl-ab1f9c8691eaace6-0-0a1b2c3d failed",
+        ),
         ("connect to tcp://10.0.0.1:5555 failed", "connect to tcp://10.0.0.2:6666 failed"),
     ],
-)  # fmt: skip
+)
 def test_what_differs_from_run_to_run_is_made_equal(one: str, other: str) -> None:
     assert normal(one) == normal(other)
 

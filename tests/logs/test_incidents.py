@@ -1,4 +1,5 @@
 """Runs told apart, roles given, silence and facts named. Whole logs are in `tests/corpus`."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -101,9 +102,12 @@ def test_no_rank_is_silent_that_never_was_there() -> None:
 def test_what_says_that_it_is_a_consequence_is_one_even_if_it_stands_first() -> None:
     found = incident(
         *failing("2026-05-12 14:00:08 TP1", "EOFError"),
-        *failing("2026-05-12 14:00:08 TP0", "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [1.2.3.4]:5"),
+        *failing(
+            "2026-05-12 14:00:08 TP0",
+            "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [1.2.3.4]:5",
+        ),
         *failing("2026-05-12 14:00:08 TP3", "TypeError: unsupported operand"),
-    )  # fmt: skip
+    )
     assert found.initiator is not None
     assert (found.initiator.type, found.initiator.ranks) == ("TypeError", {"TP3"})
     assert [fault.role for fault in found.faults] == ["victim", "victim", "initiator"]

@@ -1,4 +1,5 @@
 """Every family of prefixes, alone and nested, as the real formatters print it."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def one(text: str) -> Line:
     [
         ("[2026-05-12 14:03:59 PP3 TP1] Scheduler hit", {"PP3", "TP1"}, "Scheduler hit"),
         ("[2026-05-12 14:03:59 DP0 TP0 EP0 PP0] x", {"DP0", "TP0", "EP0", "PP0"}, "x"),
-        ("[2026-05-12 14:03:59 PP2 ATTN_CP3 MOE_DP1 TP3 EP3] x", {"PP2", "ATTN_CP3", "MOE_DP1", "TP3", "EP3"}, "x"),
+        (
+            "[2026-05-12 14:03:59 PP2 ATTN_CP3 MOE_DP1 TP3 EP3] x",
+            {"PP2", "ATTN_CP3", "MOE_DP1", "TP3", "EP3"},
+            "x",
+        ),
         ("[2026-05-12 14:03:59.123 TP0] x", {"TP0"}, "x"),
         ("[2026-05-12 14:03:59] x", set(), "x"),
         ("[2026-05-12 14:03:59 encode_server] x", set(), "x"),
@@ -36,7 +41,11 @@ def one(text: str) -> Line:
         ("(Worker_DP2_TP3_EP11 pid=9) INFO 11-29 14:34:04 [a.py:1] x", {"DP2", "TP3", "EP11"}, "x"),
         ("(Worker pid=8) (Worker_TP1 pid=8) x", {"TP1"}, "x"),
         ("(EngineCore_DP0 pid=749) ERROR 01-07 00:15:34 [core.py:879] x", set(), "x"),
-        ("(EngineCore_0 pid=4396) (VllmWorker rank=1 pid=4418) WARNING 01-07 00:15:34 [a.py:1] x", {"rank1"}, "x"),
+        (
+            "(EngineCore_0 pid=4396) (VllmWorker rank=1 pid=4418) WARNING 01-07 00:15:34 [a.py:1] x",
+            {"rank1"},
+            "x",
+        ),
         ("(VllmWorkerProcess pid=139) ERROR 08-13 15:22:52 multiproc_worker_utils.py:226] x", set(), "x"),
         ("\x1b[36m(RayWorkerWrapper pid=269, ip=10.1.1.7)\x1b[0m x [repeated 7x across cluster]", set(), "x"),
         ("(name, pid=2150) (EngineCore_0 pid=3966) INFO 01-07 00:15:34 [a.py:1] x", set(), "x"),
@@ -53,23 +62,41 @@ def one(text: str) -> Line:
         ("ERROR 2026-04-05T00:01:19.209237575Z [2026-04-05 00:01:19 TP0] x", {"TP0"}, "x"),
         ("May 16, 2026 @ 20:46:57.892    [rank8]:[W516 12:46:57.123456789 a.cpp:1] x", {"rank8"}, "x"),
         ("[2026-05-20T05:24:25Z] (VllmWorker rank=0 pid=7) INFO 05-20 05:24:25 [a.py:1] x", {"rank0"}, "x"),
-        ("Nov 29 16:22:57 gpu01 python[99]: (Worker_PP1 pid=99) ERROR 11-29 16:22:57 [a.py:1] x", {"PP1"}, "x"),
-        ("Nov 29 16:22:57 gpu01 kernel: [74889.644138] NVRM: Xid (PCI:0000:02:00): 79", set(),
-         "NVRM: Xid (PCI:0000:02:00): 79"),
+        (
+            "Nov 29 16:22:57 gpu01 python[99]: (Worker_PP1 pid=99) ERROR 11-29 16:22:57 [a.py:1] x",
+            {"PP1"},
+            "x",
+        ),
+        (
+            "Nov 29 16:22:57 gpu01 kernel: [74889.644138] NVRM: Xid (PCI:0000:02:00): 79",
+            set(),
+            "NVRM: Xid (PCI:0000:02:00): 79",
+        ),
         ("[TensorRT-LLM][ERROR] Assertion failed: x", set(), "Assertion failed: x"),
         ("host:4711:4802 [0] socket.c:485 NCCL WARN x", set(), "NCCL WARN x"),
         ("[E ProcessGroupNCCL.cpp:475] [Rank 2] x", {"rank2"}, "[Rank 2] x"),
         ("(pid=2433683, ip=192.168.4.105) INFO 07-09 05:14:22 [__init__.py:239] x", set(), "x"),
         ("(raylet) x", set(), "x"),
-        ("(AsyncVLLMInferenceEngine pid=1) (RayWorkerWrapper pid=2) ERROR 07-14 23:04:11 [a.py:1] x [repeated 13x across cluster]",
-         set(), "x"),
+        (
+            "(AsyncVLLMInferenceEngine pid=1) (RayWorkerWrapper pid=2) ERROR 07-14 23:04:11 [a.py:1] x [repeated 13x across cluster]",
+            set(),
+            "x",
+        ),
         ("() x", set(), "() x"),
         ("2026-05-12 14:03:59,123 - lmdeploy - ERROR - engine.py:12 - x", set(), "x"),
         ("2025-04-29 00:53:54,412\tINFO compiled_dag_node.py:2109 -- x", set(), "x"),
-        ("2026-03-06T17:53:31.052444Z ERROR shard-manager: text_generation_launcher: x rank=1", {"rank1"}, "x"),
-        ("a line (with parens) that says INFO and [nothing]", set(), "a line (with parens) that says INFO and [nothing]"),
+        (
+            "2026-03-06T17:53:31.052444Z ERROR shard-manager: text_generation_launcher: x rank=1",
+            {"rank1"},
+            "x",
+        ),
+        (
+            "a line (with parens) that says INFO and [nothing]",
+            set(),
+            "a line (with parens) that says INFO and [nothing]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_prefix(text: str, ranks: set[str], rest: str) -> None:
     line = one(text)
     assert (line.ranks, line.text) == (ranks, rest)
@@ -78,24 +105,59 @@ def test_prefix(text: str, ranks: set[str], rest: str) -> None:
 @pytest.mark.parametrize(
     ("text", "time", "pid", "identifier"),
     [
-        ("2026-11-29T16:22:15+0000 gpu01 systemd[1]: x", datetime(2026, 11, 29, 16, 22, 15, tzinfo=UTC), 1, "systemd"),
-        ("2026-11-29T16:22:15.123456+01:00 gpu01 python[75]: x",
-         datetime(2026, 11, 29, 16, 22, 15, 123456, timezone(timedelta(hours=1))), 75, "python"),
-        ("Sun 2026-11-29 16:22:15 UTC gpu01 python[75]: x", datetime(2026, 11, 29, 16, 22, 15, tzinfo=UTC), 75, "python"),
-        ("1795969335.522175 gpu01 python[75]: x", datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
-        ('{"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
-         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
-        ('{"log":"x\\n","stream":"stderr","time":"2026-11-29T16:22:15.522175861Z"}',
-         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), None, ""),
+        (
+            "2026-11-29T16:22:15+0000 gpu01 systemd[1]: x",
+            datetime(2026, 11, 29, 16, 22, 15, tzinfo=UTC),
+            1,
+            "systemd",
+        ),
+        (
+            "2026-11-29T16:22:15.123456+01:00 gpu01 python[75]: x",
+            datetime(2026, 11, 29, 16, 22, 15, 123456, timezone(timedelta(hours=1))),
+            75,
+            "python",
+        ),
+        (
+            "Sun 2026-11-29 16:22:15 UTC gpu01 python[75]: x",
+            datetime(2026, 11, 29, 16, 22, 15, tzinfo=UTC),
+            75,
+            "python",
+        ),
+        (
+            "1795969335.522175 gpu01 python[75]: x",
+            datetime(2026, 11, 29, 16, 22, 15, 522175, UTC),
+            75,
+            "python",
+        ),
+        (
+            '{"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
+            datetime(2026, 11, 29, 16, 22, 15, 522175, UTC),
+            75,
+            "python",
+        ),
+        (
+            '{"log":"x\\n","stream":"stderr","time":"2026-11-29T16:22:15.522175861Z"}',
+            datetime(2026, 11, 29, 16, 22, 15, 522175, UTC),
+            None,
+            "",
+        ),
         ("kern: warning: [74889.644138] x", None, None, "kernel"),
         ("[ 7564.977849] gpu01 python[75]: x", None, 75, "python"),
-        ('\x1e{"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
-         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
-        ('data: {"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
-         datetime(2026, 11, 29, 16, 22, 15, 522175, UTC), 75, "python"),
+        (
+            '\x1e{"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
+            datetime(2026, 11, 29, 16, 22, 15, 522175, UTC),
+            75,
+            "python",
+        ),
+        (
+            'data: {"__REALTIME_TIMESTAMP":"1795969335522175","_PID":"75","SYSLOG_IDENTIFIER":"python","MESSAGE":"x"}',
+            datetime(2026, 11, 29, 16, 22, 15, 522175, UTC),
+            75,
+            "python",
+        ),
         ("[Sun Nov 29 16:22:15 2026] x", datetime(2026, 11, 29, 16, 22, 15), None, "kernel"),
     ],
-)  # fmt: skip
+)
 def test_time_and_writer(text: str, time: datetime | None, pid: int | None, identifier: str) -> None:
     line = one(text)
     assert (line.text, line.time, line.pid, line.identifier) == ("x", time, pid, identifier)

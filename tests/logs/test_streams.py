@@ -1,4 +1,5 @@
 """Lines of several writers on one stream: each traceback whole, whoever came between."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -13,21 +14,25 @@ from triage.logs.model import Fault, LogSource
 from triage.logs.reader import read_lines
 from triage.logs.streams import Streams
 
-FIRST = """Scheduler hit an exception: Traceback (most recent call last):
-  File "/x/site-packages/sglang/srt/scheduler.py", line 10, in run
-    self.start(
-    ^^^^^^^^^^^
-  File "/x/site-packages/sglang/srt/model.py", line 20, in start
-    return self.pool.get(0)
-           ^^^^^^^^^^^^^^^^
-IndexError: list index out of range""".split("\n")
-SECOND = """Scheduler hit an exception: Traceback (most recent call last):
-  File "/x/site-packages/sglang/srt/scheduler.py", line 10, in run
-    self.start(
-    ^^^^^^^^^^^
-  File "/x/site-packages/sglang/srt/comm.py", line 30, in start
-    self.group.barrier()
-RuntimeError: Connection closed by peer""".split("\n")
+FIRST = [
+    "Scheduler hit an exception: Traceback (most recent call last):",
+    '  File "/x/site-packages/sglang/srt/scheduler.py", line 10, in run',
+    "    self.start(",
+    "    ^^^^^^^^^^^",
+    '  File "/x/site-packages/sglang/srt/model.py", line 20, in start',
+    "    return self.pool.get(0)",
+    "           ^^^^^^^^^^^^^^^^",
+    "IndexError: list index out of range",
+]
+SECOND = [
+    "Scheduler hit an exception: Traceback (most recent call last):",
+    '  File "/x/site-packages/sglang/srt/scheduler.py", line 10, in run',
+    "    self.start(",
+    "    ^^^^^^^^^^^",
+    '  File "/x/site-packages/sglang/srt/comm.py", line 30, in start',
+    "    self.group.barrier()",
+    "RuntimeError: Connection closed by peer",
+]
 
 
 def faults(data: bytes) -> list[Fault]:
@@ -95,10 +100,22 @@ def test_equal_tracebacks_that_nobody_signed_come_out_whole(turns: list[bool]) -
 
 def test_a_call_tells_whose_frame_comes_next() -> None:
     """Two different tracebacks line by line: a frame belongs to the one whose code calls it."""
-    one = ['[2026-05-12 14:03:59 PP3] Traceback (most recent call last):', '  File "/x/a.py", line 1, in run', "    self.load_model()",
-           '  File "/x/a.py", line 2, in load_model', "    self.weights[name]", "KeyError: 'w'"]  # fmt: skip
-    other = ['[2026-05-12 14:03:59 PP5] Traceback (most recent call last):', '  File "/x/a.py", line 1, in run', "    self.init_pool()",
-             '  File "/x/a.py", line 3, in init_pool', "    self.buffer[layer]", "IndexError: list index"]  # fmt: skip
+    one = [
+        "[2026-05-12 14:03:59 PP3] Traceback (most recent call last):",
+        '  File "/x/a.py", line 1, in run',
+        "    self.load_model()",
+        '  File "/x/a.py", line 2, in load_model',
+        "    self.weights[name]",
+        "KeyError: 'w'",
+    ]
+    other = [
+        "[2026-05-12 14:03:59 PP5] Traceback (most recent call last):",
+        '  File "/x/a.py", line 1, in run',
+        "    self.init_pool()",
+        '  File "/x/a.py", line 3, in init_pool',
+        "    self.buffer[layer]",
+        "IndexError: list index",
+    ]
     order = [row for pair in zip(one[:5], other[:5], strict=True) for row in pair] + [one[5], other[5]]
     found = {
         tuple(frame.function for frame in fault.frames): fault for fault in faults("\n".join(order).encode())

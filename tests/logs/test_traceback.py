@@ -1,4 +1,5 @@
-"""Tracebacks as CPython prints them: printed by the interpreter that runs the tests, or copied from others."""
+"""Tracebacks as CPython prints them: by the interpreter that runs the tests, or copied from others."""
+# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
@@ -76,8 +77,15 @@ def dotted() -> None:
 
 
 PROGRAMS: tuple[Callable[[], None], ...] = (
-    plain, cause, context, three, without_message, recursion, syntax, dotted
-)  # fmt: skip
+    plain,
+    cause,
+    context,
+    three,
+    without_message,
+    recursion,
+    syntax,
+    dotted,
+)
 
 
 def printed(program: Callable[[], None]) -> tuple[BaseException, str]:
@@ -181,9 +189,9 @@ def test_a_cut_head_and_a_cut_tail() -> None:
 
 def test_the_next_writer_ends_a_message() -> None:
     text = (
-        "[2026-05-12 14:03:59 PP3] hit: Traceback (most recent call last):\n  File \"/x/a.py\", line 1, in f\n    g()\n"
+        '[2026-05-12 14:03:59 PP3] hit: Traceback (most recent call last):\n  File "/x/a.py", line 1, in f\n    g()\n'
         "ValueError: x\nmore of it\n[2026-05-12 14:04:00 PP2] other\nnot of it\n"
-    )  # fmt: skip
+    )
     assert one(text).message == "x\nmore of it"
 
 

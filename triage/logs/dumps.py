@@ -21,7 +21,8 @@ from triage.logs.traceback import MAX_FRAMES, MAX_MESSAGE, Kind, Read
 
 _START = re.compile(
     r"Fatal Python error: (?P<fatal>[^\n]{1,300})|!{5,10} (?P<torch>Segfault) encountered !{5,10}"
-    r"|terminate called (?:after throwing an instance of '(?P<thrown>[^']{1,300})'|(?P<bare>without an active exception))"
+    r"|terminate called (?:after throwing an instance of '(?P<thrown>[^']{1,300})'"
+    r"|(?P<bare>without an active exception))"
 )
 _WHAT = re.compile(r"\s{0,8}what\(\): {0,2}(.*)", re.DOTALL)
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]{1,16}.{0,120}\(most recent call first\):?")

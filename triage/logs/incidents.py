@@ -19,6 +19,7 @@ from triage.logs.weight import Weighed, Weight
 NEAR = timedelta(seconds=120)
 """How far from a run's lines a kernel line may be and still concern it."""
 
+OF_PROCESSES = ("oom-kill", "segfault", "trap", "hung-task")
 PROGRAMS = (
     "python",
     "sglang",
@@ -113,9 +114,8 @@ def _concern(run: Run, found: Found, only: bool) -> Weighed | None:
     near = _within(run, fault.time)
     if near is False:
         return None
-    if fault.pid is not None and not member and fault.type in ("oom-kill", "segfault", "trap"):
-        if not any(f"({name}" in fault.message or f"task={name}" in fault.message for name in PROGRAMS):
-            return None
+    if fault.pid is not None and fault.type in OF_PROCESSES and not (member or _is_ours(fault.message)):
+        return None
     if near or (member and only):
         return found.weighed
     return (
@@ -123,6 +123,12 @@ def _concern(run: Run, found: Found, only: bool) -> Weighed | None:
         if only
         else None
     )
+
+
+def _is_ours(message: str) -> bool:
+    """Whether a kernel line names a program that inference servers are made of."""
+    marks = (f"{mark}{name}" for name in PROGRAMS for mark in ("(", "task=", "task ", ": "))
+    return message.startswith(PROGRAMS) or any(mark in message for mark in marks)
 
 
 def _within(run: Run, time: datetime | None) -> bool | None:

@@ -28,7 +28,7 @@ def name_of(ranks: Iterable[str]) -> str:
 
 
 def known(run: Run) -> list[frozenset[str]]:
-    """Every rank that the log or the layout names, in order. Less exact names of the same process are left out."""
+    """Every rank that the log or the layout names, in order, each by its most exact name."""
     seen = {ranks for ranks in run.ranks if not all(label.startswith("rank") for label in ranks)}
     if not seen:
         seen = set(run.ranks)

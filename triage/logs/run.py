@@ -160,9 +160,9 @@ class Run:
         self.workers.update(other.workers)
         self.phase = self.phase or other.phase
         self.stopped = self.stopped or other.stopped
-        if self.started is not None and other.started is not None and self.ended and other.ended:
-            if (self.started.tzinfo is None) == (other.started.tzinfo is None):
-                self.started, self.ended = min(self.started, other.started), max(self.ended, other.ended)
+        times = [time for time in (self.started, self.ended, other.started, other.ended) if time is not None]
+        if len({time.tzinfo is None for time in times}) == 1:
+            self.started, self.ended = min(times), max(times)
 
     def asked_to_stop(self, line: Line) -> None:
         self.stopped = self.stopped or line

@@ -38,7 +38,8 @@ STOPS = (
     "trigger received signal=SIGTERM",
 )
 _SYSTEMD = re.compile(
-    r"(?P<what>Starting|Started|Stopping|Stopped) (?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
+    r"(?P<what>Starting|Started|Stopping|Stopped) "
+    r"(?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
 _BOOTS = ("-- Boot ", "-- Reboot --")
@@ -101,7 +102,7 @@ class Scan:
         return run
 
     def _told(self, run: Run, line: Line) -> Run:
-        """Take what a line says for itself: a start, a stop, facts, a fault. The run is another after a start."""
+        """Take what a line says for itself: a start (the run is another one then), a stop, facts, a fault."""
         text = line.text[:MATCH_LIMIT]
         if line.identifier == "systemd":
             run = self._told_by_systemd(run, line, text)

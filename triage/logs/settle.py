@@ -1,4 +1,4 @@
-"""What only the whole of a run tells: whose rank a pid or a number is, and what a cut traceback belongs to."""
+"""What only the whole of a run tells: whose rank a pid or a number is, what a cut traceback belongs to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
 
 
 def ranks_of(run: Run, number: int) -> frozenset[str]:
-    """The labels of the process with this number over all, on one node: pipeline stages are the outer dimension."""
+    """The labels of the process with this number over all, on one node: pipeline stages are outermost."""
     pp, tp = run.size("pp_size"), run.size("tp_size")
     if number >= pp * tp or run.size("nnodes") > 1:
         return NO_RANKS

@@ -77,8 +77,9 @@ _PHRASES: tuple[tuple[str, Weighed], ...] = (
         Weighed(Weight.CONSEQUENCE, "it refers to a cause that was reported elsewhere"),
     ),
     (
-        r"connection (?:closed|reset) by (?:remote )?peer|remote process exited|communicator was aborted|broken pipe"
-        r"|recvvalue failed|failed to recv, got 0 bytes|socket closed|remote worker crashing|was aborted on rank",
+        r"connection (?:closed|reset) by (?:remote )?peer|remote process exited|communicator was aborted"
+        r"|broken pipe|recvvalue failed|failed to recv, got 0 bytes|socket closed|remote worker crashing"
+        r"|was aborted on rank",
         Weighed(Weight.CONSEQUENCE, "it was raised in communication: a peer went away"),
     ),
     (
@@ -87,7 +88,8 @@ _PHRASES: tuple[tuple[str, Weighed], ...] = (
     ),
     (
         r"the client socket has timed out|timed out after|store (?:wait|get) timeout|wait timeout after"
-        r"|timed out waiting|rpc call to \w{1,80} timed out|collective operation timeout|barrier.{0,80}timed? ?out",
+        r"|timed out waiting|rpc call to \w{1,80} timed out|collective operation timeout"
+        r"|barrier.{0,80}timed? ?out",
         Weighed(Weight.TIMEOUT, "it waited for another process"),
     ),
 )

@@ -32,7 +32,8 @@ _GLOG = re.compile(
     r"([IWEF])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6}) {1,9}(\d{1,10}) ([\w./-]{1,120}:\d{1,6})\] ?"
 )
 _NCCL = re.compile(
-    r"([\w.-]{1,120}):(\d{1,10}):(\d{1,10}) \[\d{1,4}\] (?:[\w./-]{1,80}:\d{1,6} )?(?=NCCL (INFO|WARN|ERROR|TRACE) )"
+    r"([\w.-]{1,120}):(\d{1,10}):(\d{1,10}) \[\d{1,4}\] (?:[\w./-]{1,80}:\d{1,6} )?"
+    r"(?=NCCL (INFO|WARN|ERROR|TRACE) )"
 )
 _TRT = re.compile(r"\[(?:TensorRT-LLM|TRT-LLM|TensorRT)\]\s?\[(\w{1,12})\] ?")
 

@@ -25,7 +25,8 @@ _GCP = re.compile(
 _KIBANA = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}), (\d{4}) @ (\d\d:\d\d:\d\d)\.(\d{3}) {0,4}")
 _BUILDKITE = re.compile(r"\[(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)\] ?")
 _MPIRUN = re.compile(
-    r"(?:[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4}))?\[\d{1,6},(\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"
+    r"(?:[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4}))?"
+    r"\[\d{1,6},(\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"
 )
 _SRUN = re.compile(r"(\d{1,5}): ")
 
