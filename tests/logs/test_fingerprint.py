@@ -1,5 +1,4 @@
 """The same fault has the same name everywhere, and different faults have different ones."""
-# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Lines of several writers on one stream: each traceback whole, whoever came between."""
-# ruff: noqa: E501  (log lines stay whole)
 
 from __future__ import annotations
 
