@@ -114,7 +114,7 @@ def _split(name: str) -> tuple[str, str, int]:
 
 def _known_hosts(user_files: str, global_files: str) -> tuple[Path, ...]:
     own = [file for file in user_files.split() if file.lower() not in NO_FILE] or DEFAULT_KNOWN_HOSTS
-    shared = global_files.split() or GLOBAL_KNOWN_HOSTS
+    shared = [file for file in global_files.split() or GLOBAL_KNOWN_HOSTS if file.lower() not in NO_FILE]
     return tuple(Path(file).expanduser() for file in (*own, *shared))
 
 
