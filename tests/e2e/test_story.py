@@ -88,13 +88,14 @@ def test_the_story(stage, triage, tmp_path):
     assert "restart" in [remedy["id"] for remedy in between["remedies"]]
 
     # It starts, really answers, and is measured.
-    proof = triage("verify", HOST)
+    brief = ("--requests", "4", "--repeats", "2")
+    proof = triage("verify", HOST, *brief)
     assert proof["start"]["ready"]
     assert proof["sample"]
     assert [metrics["failed"] for metrics in proof["metrics"]] == [0] * len(proof["metrics"])
     assert {metrics["concurrency"] for metrics in proof["metrics"]} >= {1, 4}
     assert triage("diagnose", HOST)["incidents"] == []
-    again = triage("verify", HOST, "--repeats", "2")
+    again = triage("verify", HOST, *brief)
     assert again["verdict"] in ("same", "better", "worse", "inconclusive")
     assert again["sample"] == proof["sample"]
 

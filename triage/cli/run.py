@@ -57,9 +57,10 @@ def run(
     from triage.report import json
 
     out = console.stderr() if format is Format.JSON else console.stdout()
+    told = format is Format.TEXT or sys.stderr.isatty()
 
     def on_event(event: Event) -> None:
-        for line in text.event_lines(event):
+        for line in text.event_lines(event) if told else ():
             out.print(line, soft_wrap=True)
 
     def consent(asked: ConsentAsked) -> bool:
@@ -69,7 +70,8 @@ def run(
 
     with open_actions(host, ssh_config, host_key, become) as actions:
         result = runner.run(loaded, host, variables, actions, consent=consent, on_event=on_event)
-    out.print(text.result_line(result), soft_wrap=True)
+    if told:
+        out.print(text.result_line(result), soft_wrap=True)
     if result.status == "refused" and not sys.stdin.isatty():
         print("nobody can be asked here; --yes agrees beforehand", file=sys.stderr)
     if format is Format.JSON:
