@@ -279,7 +279,9 @@ def streams_end_with_usage(service: Service) -> None:
 
 
 def bad_requests_are_refused(service: Service) -> None:
-    for body in ([], {}, {"prompt": []}, {"prompt": "x", "max_tokens": "many"}, {"prompt": "word " * 2000}):
+    long = "word " * 2000
+    bodies: list[Any] = [[], {}, {"prompt": []}, {"prompt": "x", "max_tokens": "many"}, {"prompt": long}]
+    for body in bodies:
         status, refusal = service.ask("/v1/completions", body)
         assert (status, refusal["type"]) == (400, "BadRequestError")
     assert service.ask("/v1/nothing")[0] == 404

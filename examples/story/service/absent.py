@@ -116,7 +116,10 @@ class Finder:
         if is_real(name) and installed and installed.origin:
             installed.loader = RealLoader(name, installed.origin, values)
             return installed
-        if name.partition(".")[0] != "sglang" and (installed or not _imported_by_sglang()):
+        package = name.partition(".")[0]
+        if package in sys.stdlib_module_names:
+            return None
+        if package != "sglang" and (installed or not _imported_by_sglang()):
             return None
         spec = ModuleSpec(name, AbsentLoader(values), is_package=True)  # type: ignore[arg-type]
         if installed and installed.submodule_search_locations:
@@ -136,5 +139,5 @@ def _imported_by_sglang() -> bool:
 def install(values: dict[str, dict[str, Any]]) -> Finder:
     """Put a finder in front of all others."""
     finder = Finder(values)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     return finder

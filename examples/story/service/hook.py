@@ -21,7 +21,7 @@ class Entrance:
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "sglang":
             return None
-        sys.meta_path.remove(Entrance)  # type: ignore[arg-type]
+        sys.meta_path.remove(Entrance)
         version = metadata.version("sglang")
         if tuple(int(part) for part in version.split(".")[:3]) < OLDEST:
             sys.exit(f"story: sglang {version} is here to be read; what runs is 0.5.10 and newer")
@@ -32,4 +32,4 @@ class Entrance:
 
 
 if sys.orig_argv[1:3] == ["-m", "sglang.launch_server"]:
-    sys.meta_path.insert(0, Entrance)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Entrance)

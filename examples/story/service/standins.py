@@ -81,9 +81,9 @@ def prepare_torch() -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    torch.compiler.disable = lambda fn=None, **_: fn  # type: ignore[assignment]
+    torch.compiler.disable = lambda fn=None, **_: fn
     torch.get_device_module = lambda device=None: Absent("device")  # type: ignore[assignment]
-    torch.cuda.get_device_capability = lambda device=None: GPU_CAPABILITY  # type: ignore[assignment]
+    torch.cuda.get_device_capability = lambda device=None: GPU_CAPABILITY
 
 
 def launch_server(server_args: Any, **_: Any) -> None:
