@@ -46,7 +46,7 @@ def crashed(host: ScriptedHost) -> ScriptedHost:
         "ps": ps_text((1, 0, "root", "init"), (77, 1, "mira", "bash")),
         "id": "mira\n",
         "uname": "gpu-node7.fleet.example\n",
-        "env PYTHONPATH=/home/mira/code /home/mira/venv/bin/python": tree_text(ROOT),
+        "env -i PYTHONPATH=/home/mira/code /home/mira/venv/bin/python": tree_text(ROOT),
         "journalctl": b"__REALTIME_TIMESTAMP=1795972538000000\n_PID=7\n"
         b"MESSAGE=peer 10.20.30.40 gone, token " + TOKEN.encode() + b" of mira on gpu-node7\n\n",
     }

@@ -17,7 +17,7 @@ from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment
 from triage.evidence.queries import UnitCommand, UnitProperties
 from triage.evidence.recorded import LogEvidence
-from triage.hosts import open_connection
+from triage.hosts import Output, open_connection
 
 PYTHON = "/opt/venv/bin/python"
 ROOT = "/opt/venv/lib/python3.11/site-packages/sglang"
@@ -50,7 +50,7 @@ def dead(host: ScriptedHost) -> ScriptedHost:
         BUS: bus(*SERVE),
         "ps": ps_text((1, 0, "root", "/sbin/init"), (33, 1, "root", "sshd: /usr/sbin/sshd -D")),
         "id -un": "ops\n",
-        f"env {PYTHON}": tree_text(ROOT),
+        f"env -i {PYTHON}": tree_text(ROOT),
     }
     return host
 
@@ -81,7 +81,7 @@ def test_nothing_is_asked_of_other_services(dead: ScriptedHost) -> None:
 
 def test_as_root_the_interpreter_runs_as_the_services_user(dead: ScriptedHost) -> None:
     dead.commands["id -un"] = "root\n"
-    dead.commands[f"runuser -u sglang -- env {PYTHON}"] = tree_text(ROOT, "0.5.12")
+    dead.commands[f"runuser -u sglang -- env -i {PYTHON}"] = tree_text(ROOT, "0.5.12")
     (found,) = discover(dead.evidence)
     assert found.version == "0.5.12"
 
@@ -122,7 +122,7 @@ def alive(dead: ScriptedHost) -> ScriptedHost:
         (80, 75, "sglang", "sglang::scheduler_TP0"),
         (81, 75, "sglang", f"{running} -m sglang.launch_server --model-path /srv/m --tp 2"),
     )
-    dead.commands[f"env PYTHONPATH=/srv/code {running}"] = tree_text("/srv/code/sglang", "0.5.9")
+    dead.commands[f"env -i PYTHONPATH=/srv/code {running}"] = tree_text("/srv/code/sglang", "0.5.9")
     dead.files |= {
         "/proc/75/cgroup": "0::/system.slice/kimi.service\n",
         "/proc/75/cmdline": "\0".join(
@@ -165,7 +165,7 @@ def test_a_unit_file_that_was_changed_is_a_disagreement(dead: ScriptedHost) -> N
 def test_what_is_not_ours_to_read_is_left_unknown(alive: ScriptedHost) -> None:
     for path in ("/proc/75/environ", "/proc/75/cwd"):
         del alive.files[path]
-    alive.commands["env /opt/old/bin/python"] = tree_text(
+    alive.commands["env -i /opt/old/bin/python"] = tree_text(
         "/opt/old/lib/python3.11/site-packages/sglang", "0.5.8"
     )
     (found,) = discover(alive.evidence)
@@ -182,7 +182,7 @@ def test_a_shell_that_starts_the_engine(dead: ScriptedHost) -> None:
         ),
         BUS: bus("/bin/bash", "-c", script),
         "sh -c": "/opt/venv/bin/vllm\n",
-        "env VIRTUAL_ENV=/opt/venv /opt/venv/bin/python3": json.dumps(
+        "env -i VIRTUAL_ENV=/opt/venv /opt/venv/bin/python3": json.dumps(
             {
                 "version": "3.12.1",
                 "prefix": "/opt/venv",
@@ -215,7 +215,7 @@ def test_a_process_without_a_unit(host: ScriptedHost) -> None:
         "ps": ps_text(
             (1, 0, "root", "init"), (241, 1, "ops", " ".join(SERVE)), (242, 241, "ops", " ".join(SERVE))
         ),
-        f"env {PYTHON}": tree_text(ROOT),
+        f"env -i {PYTHON}": tree_text(ROOT),
         "id": "ops\n",
     }
     host.files |= {
@@ -226,6 +226,25 @@ def test_a_process_without_a_unit(host: ScriptedHost) -> None:
     (found,) = discover(host.evidence)
     assert (found.name, found.manager, found.unit, found.state) == ("pid 241", "process", "", "running")
     assert (found.main_pid, found.package_root) == (241, ROOT)
+
+
+def test_a_process_in_a_container_is_not_looked_for_among_the_hosts_files(host: ScriptedHost) -> None:
+    host.commands |= {"ps": ps_text((1, 0, "root", "init"), (241, 1, "root", " ".join(SERVE)))}
+    host.files |= {
+        "/proc/241/cgroup": "0::/system.slice/docker-4f1c0b6f2a9e.scope\n",
+        "/proc/241/cmdline": "\0".join(SERVE),
+    }
+    (found,) = discover(host.evidence)
+    assert (found.name, str(found.layout), found.package_root) == ("pid 241", "pp8", "")
+    assert "docker-4f1c0b6f2a9e.scope" in found.disagreements[0]
+    assert not [argv for argv in host.asked if argv[0] == "env"]
+
+
+def test_a_service_user_that_is_gone_is_stood_in_for(dead: ScriptedHost) -> None:
+    dead.commands["id -un"] = "root\n"
+    dead.commands["runuser -u sglang"] = Output(1, b"", b"runuser: user sglang does not exist\n")
+    dead.commands[f"runuser -u nobody -- env -i {PYTHON}"] = tree_text(ROOT)
+    assert discover(dead.evidence)[0].package_root == ROOT
 
 
 def test_failed_ones_first_then_the_latest(host: ScriptedHost) -> None:

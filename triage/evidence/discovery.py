@@ -27,12 +27,13 @@ from triage.evidence.commandline import (
 from triage.evidence.environment import relevant
 from triage.evidence.model import Deployment, Evidence, Layout
 from triage.evidence.queries import (
+    Belonging,
     Process,
     ProcessArguments,
     ProcessDirectory,
     ProcessEnvironment,
     Processes,
-    ProcessUnit,
+    ProcessGroup,
     ProgramPath,
     PythonTree,
     ReadFile,
@@ -138,7 +139,7 @@ class _Host:
         self.processes = self.evidence.ask(Processes())
         self.by_pid = {process.pid: process for process in self.processes.value or ()}
         self.by_id = {unit.id: unit for unit in self.units.value or ()}
-        self.unit_of = {pid: self._unit_of(pid) for pid in self._serving_processes()}
+        self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
 
     def why_none(self) -> str:
         for answer in (self.units, self.processes):
@@ -163,7 +164,7 @@ class _Host:
 
     def service_units(self) -> tuple[Unit, ...]:
         """Units that start an engine, by their command or by what runs in them."""
-        running = set(self.unit_of.values())
+        running = {belonging.unit for belonging in self.belongs.values()}
         return tuple(
             unit
             for unit in self.units.value or ()
@@ -172,7 +173,7 @@ class _Host:
 
     def plain_processes(self) -> tuple[Process, ...]:
         """Processes that serve, and belong to none of the units."""
-        return tuple(self.by_pid[pid] for pid, owner in self.unit_of.items() if not owner)
+        return tuple(self.by_pid[pid] for pid, belonging in self.belongs.items() if not belonging.unit)
 
     def deployment_of(self, unit: Unit) -> Deployment:
         command = self.evidence.ask(UnitCommand(unit.id)).value
@@ -199,7 +200,8 @@ class _Host:
         if unit.needs_reload:
             said = f"{unit.fragment} has changed since systemd read it (systemctl daemon-reload)"
             deployment = replace(deployment, disagreements=(said,))
-        serving = next((pid for pid, owner in self.unit_of.items() if owner == unit.id), unit.main_pid)
+        own = (pid for pid, belonging in self.belongs.items() if belonging.unit == unit.id)
+        serving = next(own, unit.main_pid)
         if serving in self.by_pid:
             return self._running(deployment, serving, planned)
         return self._with_launch(deployment, planned) if planned else deployment
@@ -212,6 +214,10 @@ class _Host:
             started=process.started,
             main_pid=process.pid,
         )
+        container = self.belongs[process.pid].container
+        if container:
+            said = f"it runs in a container ({container}): its files are not those of the host"
+            deployment = replace(deployment, disagreements=(said,))
         return self._running(deployment, process.pid, None)
 
     def _serving_processes(self) -> tuple[int, ...]:
@@ -310,7 +316,8 @@ class _Host:
             host=arguments.get("host", "") or deployment.host,
             port=int(port) if port.isdecimal() and len(port) < 6 else DEFAULT_PORTS.get(launch.engine),
         )
-        return self._with_tree(deployment, launch) if deployment.python else deployment
+        belonging = self.belongs.get(deployment.main_pid or 0, Belonging())
+        return deployment if belonging.container else self._with_tree(deployment, launch)
 
     def _python(self, launch: Launch, environment: Mapping[str, str]) -> str:
         """The interpreter's path: as it was started, found on PATH, or named by a console script."""
@@ -330,10 +337,10 @@ class _Host:
     def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
         first = posixpath.dirname(launch.script) if launch.script else deployment.working_directory
         search = search_environment(deployment.environment)
-        as_root = self.evidence.ask(WhoAmI()).value == "root"
-        user = self._owner(deployment) if as_root else ""
-        query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
-        interpreter = self.evidence.ask(query).value
+        interpreter = None
+        for user in self._as_whom(deployment) if deployment.python else ():
+            query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
+            interpreter = interpreter or self.evidence.ask(query).value
         if interpreter is None:
             return deployment
         versions = interpreter.distributions
@@ -345,19 +352,23 @@ class _Host:
             versions=MappingProxyType(dict(versions)),
         )
 
-    def _owner(self, deployment: Deployment) -> str:
-        """As whom the service runs, "" for root."""
+    def _as_whom(self, deployment: Deployment) -> tuple[str, ...]:
+        """As whom to run the service's interpreter: where we are root, as the service's own user, or
+        as nobody where that user exists only while the service runs."""
+        if self.evidence.ask(WhoAmI()).value != "root":
+            return ("",)
         unit = self.by_id.get(deployment.unit)
         process = self.by_pid.get(deployment.main_pid or 0)
         user = unit.user if unit else process.user if process else ""
-        return "" if user in ("root", "0") else user
+        return ("",) if user in ("", "root", "0") else (user, "nobody")
 
-    def _unit_of(self, pid: int) -> str:
-        """The unit that a process serves for; "" for one that was merely started from a session."""
-        unit = self.by_id.get(self.evidence.ask(ProcessUnit(pid)).value or "")
+    def _belongs(self, pid: int) -> Belonging:
+        """What a process serves for; no unit for one that was merely started from a session."""
+        belonging = self.evidence.ask(ProcessGroup(pid)).value or Belonging()
+        unit = self.by_id.get(belonging.unit)
         if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
-            return ""
-        return unit.id
+            return Belonging(container=belonging.container)
+        return belonging
 
 
 def _script_of(argv: Sequence[str]) -> str:

@@ -11,12 +11,13 @@ import pytest
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Unanswered
 from triage.evidence.queries import (
+    Belonging,
     ProcessArguments,
     ProcessDirectory,
     ProcessEnvironment,
     Processes,
+    ProcessGroup,
     ProcessOutput,
-    ProcessUnit,
     ProgramPath,
 )
 from triage.hosts import open_connection
@@ -65,24 +66,25 @@ def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cgroup", "unit"),
+    ("cgroup", "unit", "container"),
     [
-        (b"0::/system.slice/sglang-kimi.service\n", "sglang-kimi.service"),
-        (b"0::/system.slice/system-vllm.slice/vllm@1.service\n", "vllm@1.service"),
-        (
-            b"9:name=systemd:/system.slice/ssh.service\n8:pids:/\n0::/system.slice/ssh.service\n",
-            "ssh.service",
-        ),
-        (b"0::/system.slice/a.service/payload\n", "a.service"),
-        (b"0::/user.slice/user-0.slice/session-3.scope\n", ""),
-        (b"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", ""),
-        (b"0::/system.slice/docker-0123456789ab.scope\n", ""),
-        (b"", ""),
-        (b"garbage\n::\n", ""),
+        (b"0::/system.slice/sglang-kimi.service\n", "sglang-kimi.service", ""),
+        (b"0::/system.slice/system-vllm.slice/vllm@1.service\n", "vllm@1.service", ""),
+        (b"9:name=systemd:/system.slice/ssh.service\n8:pids:/\n0::/\n", "ssh.service", ""),
+        (b"0::/system.slice/a.service/worker\n", "a.service", ""),
+        (b"0::/system.slice/docker.service\n", "docker.service", ""),
+        (b"0::/user.slice/user-0.slice/session-3.scope\n", "", ""),
+        (b"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", "", ""),
+        (b"0::/system.slice/docker-0123456789ab.scope\n", "", "docker-0123456789ab.scope"),
+        (b"0::/machine.slice/libpod-0123.scope/container\n", "", "libpod-0123.scope"),
+        (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-9.scope\n", "", "kubepods.slice"),
+        (b"0::/machine.slice/systemd-nspawn@b.service/payload\n", "", "systemd-nspawn@b.service"),
+        (b"", "", ""),
+        (b"garbage\n::\n", "", ""),
     ],
 )
-def test_the_unit_of_a_process(ask: Ask, cgroup: bytes, unit: str) -> None:
-    assert ask(ProcessUnit(1), stdout=cgroup) == unit
+def test_where_a_process_belongs(ask: Ask, cgroup: bytes, unit: str, container: str) -> None:
+    assert ask(ProcessGroup(1), stdout=cgroup) == Belonging(unit, container)
 
 
 def test_where_a_program_is_found(evidence: LiveEvidence) -> None:

@@ -23,13 +23,14 @@ from triage.evidence.queries.machine import (
     OsRelease,
 )
 from triage.evidence.queries.process import (
+    Belonging,
     Process,
     ProcessArguments,
     ProcessDirectory,
     ProcessEnvironment,
     Processes,
+    ProcessGroup,
     ProcessOutput,
-    ProcessUnit,
     ProgramPath,
     WhoAmI,
 )
@@ -49,7 +50,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ProcessArguments(0),
     ProcessEnvironment(0),
     ProcessDirectory(0),
-    ProcessUnit(0),
+    ProcessGroup(0),
     ProcessOutput(0),
     ProgramPath("python", "PATH"),
     PythonTree("PYTHON"),
@@ -66,6 +67,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
 
 __all__ = [
     "CATALOGUE",
+    "Belonging",
     "Command",
     "DirectoryEntry",
     "Disk",
@@ -86,8 +88,8 @@ __all__ = [
     "ProcessArguments",
     "ProcessDirectory",
     "ProcessEnvironment",
+    "ProcessGroup",
     "ProcessOutput",
-    "ProcessUnit",
     "Processes",
     "ProgramPath",
     "PythonTree",

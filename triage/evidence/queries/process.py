@@ -21,6 +21,9 @@ from triage.evidence.environment import relevant
 from triage.evidence.model import Query, Unanswered
 from triage.hosts.connection import Output
 
+_CONTAINER = re.compile(
+    r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
+)
 _LINE = re.compile(r" *(\d+) +(\d+) +(\S+) +\w{3} (\w{3} +\d+ [\d:]+ \d{4}) (.*)")
 
 
@@ -139,28 +142,42 @@ class ProcessDirectory(Query[str]):
 
 
 @dataclass(frozen=True)
-class ProcessUnit(Query[str]):
-    """The systemd unit a process belongs to, from its control group; "" for none.
+class Belonging:
+    """Where a process belongs: a system unit, a container, neither ("")."""
+
+    unit: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessGroup(Query[Belonging]):
+    """The unit or container of a process, from its control group.
 
     0::/system.slice/sglang-kimi.service
+    0::/system.slice/docker-4f1c0b6f2a9e.scope
     """
 
-    name: ClassVar[str] = "process-unit"
-    purpose: ClassVar[str] = "tell which unit an inference service belongs to"
+    name: ClassVar[str] = "process-group"
+    purpose: ClassVar[str] = "tell which unit or container an inference service belongs to"
 
     pid: int
 
     def argv(self) -> tuple[str, ...]:
         return ("cat", f"/proc/{self.pid}/cgroup")
 
-    def parse(self, text: str) -> str:
+    def parse(self, text: str) -> Belonging:
         for line in text.splitlines():
             hierarchy, controllers, path = [*line.split(":", 2), "", ""][:3]
-            if (hierarchy == "0" or controllers == "name=systemd") and path.startswith("/system.slice/"):
-                unit = next((part for part in path.split("/") if part.endswith(".service")), "")
-                if unit:
-                    return unit
-        return ""
+            if hierarchy != "0" and controllers != "name=systemd":
+                continue
+            parts = path.split("/")
+            container = next((part for part in parts if _CONTAINER.match(part)), "")
+            unit = next((part for part in parts if part.endswith(".service")), "")
+            if container:
+                return Belonging(container=container)
+            if unit and path.startswith("/system.slice/"):
+                return Belonging(unit)
+        return Belonging()
 
 
 @dataclass(frozen=True)

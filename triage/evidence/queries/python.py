@@ -1,6 +1,6 @@
 """What an interpreter would import: its module search and packages, found without importing them.
 
-$ env PYTHONPATH=/srv/code /opt/sglang/bin/python -B -          (the script below on standard input)
+$ env -i PYTHONPATH=/srv/code /opt/sglang/bin/python -B -       (the script below on standard input)
 {"version": "3.11.2", "prefix": "/opt/sglang", "path": ["/srv/code", ...],
  "packages": {"sglang": "/opt/sglang/lib/python3.11/site-packages/sglang", ...},
  "distributions": {"sglang": "0.5.11", "torch": "2.11.0", ...}}
@@ -103,7 +103,7 @@ class PythonTree(Query[Interpreter]):
     def argv(self) -> tuple[str, ...]:
         who = ("runuser", "-u", self.user, "--") if self.user else ()
         variables = (f"{name}={self._absolute(name, value)}" for name, value in self.environment)
-        return (*who, "env", *variables, self.python, "-B", "-")
+        return (*who, "env", "-i", *variables, self.python, "-B", "-")  # nothing of our own environment
 
     def stdin(self) -> bytes:
         return _SCRIPT.format(first=self.first, packages=PACKAGES, distributions=DISTRIBUTIONS).encode()
