@@ -17,6 +17,7 @@ MAX_PARTS = 256
 """Pieces of one line, as container runtimes cut it (16 KiB each), that are joined again."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_BETWEEN_RETURNS = re.compile(r"[^\r]+")
 _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 
 
@@ -109,26 +110,44 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
                 yield inner
 
 
-def _split(line: Line, carriage: bool) -> Sequence[Line]:
+def _split(line: Line, carriage: bool) -> Iterable[Line]:
     """The lines inside a line: escapes away, progress bars parted from what is glued to them."""
     text = line.text
     if not ("\r" in text or "\n" in text or "/s" in text or "\x1b" in text or "\0" in text):
         return (line,)
     text = clean(text)
-    if "\n" not in text and "\r" not in text:
-        return _unglue(line if text is line.text else line.within(text))
-    found: list[Line] = []
-    rows = text.split("\n")
-    for index, row in enumerate(rows):
-        for piece in [part for part in row.split("\r") if part] or [""]:
-            inner = line.within(piece)
-            if len(rows) > 1:
-                # one record of the source, whatever stands in it
-                inner.repeating = True
-                inner.head = line.head and index == 0
-            inner.more = line.more or (carriage and row.endswith("\r")) or index + 1 < len(rows)
-            found += _unglue(inner)
-    return found
+    if "\n" in text or "\r" in text:
+        return _pieces(line, text, carriage)
+    return _unglue(line if text is line.text else line.within(text))
+
+
+def _pieces(line: Line, text: str, carriage: bool) -> Iterator[Line]:
+    several = "\n" in text
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start)
+        last = end < 0
+        row = text[start:] if last else text[start:end]
+        more = line.more or not last or (carriage and row.endswith("\r"))
+        found = False
+        for piece in _BETWEEN_RETURNS.finditer(row):
+            yield from _piece(line, piece[0], more, several, start == 0)
+            found = True
+        if not found:
+            yield from _piece(line, "", more, several, start == 0)
+        if last:
+            return
+        start = end + 1
+
+
+def _piece(line: Line, text: str, more: bool, several: bool, first: bool) -> Sequence[Line]:
+    inner = line.within(text)
+    inner.more = more
+    if several:
+        # one record of the source, whatever stands in it
+        inner.repeating = True
+        inner.head = line.head and first
+    return _unglue(inner)
 
 
 def _unglue(line: Line) -> Sequence[Line]:
