@@ -16,6 +16,7 @@ from tests.e2e.box import Box, Overlay, interpreter
 
 UNIT = "sglang-kimi.service"
 HOST = "gpu01"
+HOME = "/opt/sglang"  # where the machine has the service's environment
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,9 @@ class Stage:
 @contextlib.contextmanager
 def machine(state: Path, service: Path = SERVICE) -> Iterator[Stage]:
     """A booted box named gpu01 with the unit installed; `state` takes what triage remembers."""
-    overlay = Overlay(service)
-    unit = (service / UNIT).read_bytes()
-    with Box(
-        HOST, binds=interpreter(), overlays=[overlay], files={f"/etc/systemd/system/{UNIT}": unit}
-    ) as box:
+    unit = (service / UNIT).read_text().replace(str(service), HOME)
+    files = {f"/etc/systemd/system/{UNIT}": unit}
+    with Box(HOST, binds=interpreter(), overlays=[Overlay(service, HOME)], files=files) as box:
         box.run(["systemctl", "daemon-reload"])
         environment = {
             **os.environ,
