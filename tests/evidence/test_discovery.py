@@ -313,9 +313,15 @@ def test_a_unit_that_is_not_there_lists_those_that_are(dead: ScriptedHost) -> No
 
 def test_a_host_without_any_says_how_to_go_on(host: ScriptedHost) -> None:
     host.commands["ps"] = ps_text((1, 0, "root", "init"))
-    with pytest.raises(UnreachableError, match="not on this host") as caught:
+    with pytest.raises(UnreachableError, match="systemd does not answer: the command is not on") as caught:
         discover(host.evidence)
     assert "--unit" in caught.value.next
+    host.commands["systemctl"] = unit_text("ssh.service")
+    with pytest.raises(UnreachableError, match="no service unit and no process"):
+        discover(host.evidence)
+    del host.commands["ps"]
+    with pytest.raises(UnreachableError, match="could not be listed"):
+        discover(host.evidence)
 
 
 def frames(root: str) -> list[str]:

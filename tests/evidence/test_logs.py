@@ -50,6 +50,20 @@ def test_a_journal_that_may_not_be_read(host: ScriptedHost) -> None:
     assert "--become" in caught.value.next
 
 
+def test_a_journal_that_cannot_be_read_for_another_reason_names_the_command(host: ScriptedHost) -> None:
+    journal(host, RUN, Output(1, b"", b"journalctl: unrecognized option '--output-fields'\n"))
+    with pytest.raises(UnreachableError, match="unrecognized") as caught:
+        log_sources(host.evidence, UNIT)
+    assert caught.value.next.startswith("journalctl ")
+
+
+def test_a_journal_without_a_line_is_not_a_healthy_one(host: ScriptedHost) -> None:
+    journal(host, RUN, b"")
+    with pytest.raises(UnreachableError, match=RUN) as caught:
+        log_sources(host.evidence, UNIT)
+    assert "--log" in caught.value.next
+
+
 def test_a_cut_journal_is_marked(host: ScriptedHost) -> None:
     journal(host, RUN, Output(None, (RECORDED / "journal").read_bytes()[:-50], cut="bytes"))
     assert log_sources(host.evidence, UNIT)[0].partial == "bytes"

@@ -142,9 +142,10 @@ class _Host:
         self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
 
     def why_none(self) -> str:
-        for answer in (self.units, self.processes):
-            if answer.value is None:
-                return f"none was found, and `{answer.command[:80]}` gave no answer: {answer.missing}"
+        if self.processes.value is None:
+            return f"the processes could not be listed: {self.processes.missing}"
+        if self.units.value is None:
+            return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
         return "no service unit and no process runs SGLang or vLLM"
 
     def unit_named(self, name: str) -> Unit:

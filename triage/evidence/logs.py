@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from triage.errors import UnreachableError
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.queries import Journal, KernelLog, ProcessOutput, TailFile, UnitRuns
+from triage.evidence.queries.journal import NEEDS
 from triage.logs.model import LogSource
 
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
@@ -17,7 +18,7 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     """The log of the deployment's latest run and the kernel's lines of its time, in canonical form.
 
     Where systemd has started it anew after a failure, the run that failed comes first. Raises
-    UnreachableError when the log cannot be read.
+    UnreachableError when the log cannot be read, or is empty: silence is not health.
     """
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
@@ -26,6 +27,8 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
     sources = tuple(_journal(evidence, deployment.unit, run) for run in runs)
+    if not any(source.data for source in sources):
+        raise _empty(evidence, deployment)
     return (*sources, *_kernel(evidence, sources))
 
 
@@ -77,9 +80,20 @@ def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
 
 
 def _unreadable(evidence: Evidence, unit: str, answer: Answer[str]) -> UnreachableError:
+    grant = "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become"
     return UnreachableError(
         "reading the journal of",
         f"{unit} on {evidence.origin.name}",
         answer.missing,
-        "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become",
+        grant if NEEDS in answer.missing else answer.command,
+    )
+
+
+def _empty(evidence: Evidence, deployment: Deployment) -> UnreachableError:
+    run = f"no line of its run {deployment.invocation}" if deployment.invocation else "no line of it"
+    return UnreachableError(
+        "reading the journal of",
+        f"{deployment.unit} on {evidence.origin.name}",
+        f"it holds {run}: it never ran, logs elsewhere, or the journal was rotated since",
+        "give its log file with --log FILE",
     )

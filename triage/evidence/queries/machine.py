@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
-from xml.etree import ElementTree
 
 from triage.evidence.model import Query, Unanswered
 
@@ -48,6 +47,8 @@ class GpuInventory(Query[Gpus]):
         return ("nvidia-smi", "-q", "-x")
 
     def parse(self, text: str) -> Gpus:
+        from xml.etree import ElementTree
+
         if "<!ENTITY" in text:
             raise Unanswered("nvidia-smi's answer declares XML entities")
         try:
