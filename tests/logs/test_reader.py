@@ -267,3 +267,14 @@ def test_pretty_json_of_a_journal() -> None:
 
 def test_utf_16_as_some_shells_write_it() -> None:
     assert lines("[2026-05-12 14:03:59 PP3] x\n".encode("utf-16"))[0].ranks == {"PP3"}
+
+
+def test_a_record_inside_a_torn_line_is_parted_from_it() -> None:
+    found = lines(
+        '  File "/opt/x/sglang/ma[2026-05-12 14:03:59 PP5] Scheduler hit\nnagers/scheduler.py", line 1, in f\n'
+    )
+    assert [(line.text, line.ranks) for line in found] == [
+        ('  File "/opt/x/sglang/ma', set()),
+        ("Scheduler hit", {"PP5"}),
+        ('nagers/scheduler.py", line 1, in f', set()),
+    ]

@@ -113,7 +113,7 @@ class Dump:
             message=self.message.strip(),
             position=Position(source, first.number, first.cursor),
             time=first.time,
-            pid=first.pid if first.pid is not None else first.tag_pid,
+            pid=first.writer,
             ranks=first.ranks,
             frames=tuple(reversed(self.frames)),
             count=first.repeat,

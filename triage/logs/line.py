@@ -49,6 +49,11 @@ class Line:
         self.number = number
         self.text = text
 
+    @property
+    def writer(self) -> int | None:
+        """The pid of the process that wrote it, by the journal's account before its own."""
+        return self.pid if self.pid is not None else self.tag_pid
+
     def at(self, time: datetime | None, *, dated: bool = True) -> None:
         """Set the time, unless an outer layer did."""
         if self.time is None and time is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from triage.logs.formats import DOUBTFUL, Peeler, export
-from triage.logs.line import Line
+from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import LogSource
 
 SAMPLE = 400
@@ -17,6 +17,9 @@ MAX_PARTS = 256
 """Pieces of one line, as container runtimes cut it (16 KiB each), that are joined again."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_RECORD_INSIDE = re.compile(
+    r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]{1,9}\d{1,6}){0,12}\] \S"
+)
 _BETWEEN_RETURNS = re.compile(r"[^\r]+")
 _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 
@@ -107,7 +110,10 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
             for inner in _split(piece, carriage):
                 if inner is not piece:
                     peel(inner)
-                yield inner
+                if not inner.head and "[20" in inner.text:
+                    yield from _torn(inner, peel)
+                else:
+                    yield inner
 
 
 def _split(line: Line, carriage: bool) -> Iterable[Line]:
@@ -159,6 +165,18 @@ def _unglue(line: Line) -> Sequence[Line]:
             line.text = text[: match.end()]
             return (line, glued)
     return (line,)
+
+
+def _torn(line: Line, peel: Peeler) -> Iterator[Line]:
+    """Part a line from the record of another process that was written into the middle of it."""
+    match = _RECORD_INSIDE.search(line.text, 1, MATCH_LIMIT)
+    if match is None:
+        yield line
+        return
+    yield line.within(line.text[: match.start()])
+    rest = line.within(line.text[match.start() :])
+    peel(rest)
+    yield rest
 
 
 def clean(text: str) -> str:

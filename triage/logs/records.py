@@ -23,7 +23,7 @@ def read_records(source: LogSource) -> Iterator[Record]:
 def record(line: Line, source: str) -> Record:
     return Record(
         time=line.time,
-        pid=line.pid if line.pid is not None else line.tag_pid,
+        pid=line.writer,
         ranks=line.ranks,
         level=line.level,
         identifier=line.identifier or line.process,

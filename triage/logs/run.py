@@ -92,7 +92,7 @@ class Run:
             if self.ended is not None and self.ended - time > STEP:
                 self.stepped = True
             self.ended = time
-        pid = line.pid if line.pid is not None else line.tag_pid
+        pid = line.writer
         if pid is not None and self.pids.get(pid) != line.ranks and len(self.pids) < MAX_RANKS:
             if line.ranks or pid not in self.pids:
                 self.pids[pid] = line.ranks

@@ -246,7 +246,7 @@ def _fault(kind: str, type: str, message: str, line: Line, source: str) -> Fault
         message=message[:4000],
         position=Position(source, line.number, line.cursor),
         time=line.time,
-        pid=line.pid if line.pid is not None else line.tag_pid,
+        pid=line.writer,
         ranks=line.ranks,
         count=line.repeat,
     )

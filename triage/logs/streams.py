@@ -83,7 +83,7 @@ class Streams:
 
     def _sign(self, line: Line) -> _Key | None:
         """The writer of a line; its ranks are remembered by pid."""
-        pid = line.pid if line.pid is not None else line.tag_pid
+        pid = line.writer
         if pid is not None:
             key: _Key = (line.boot, line.host, pid) if line.pid is not None else ("tag", line.host, pid)
             known = self._ranks.get(key)

@@ -59,14 +59,15 @@ class Symptom:
     inside: bool = False  # the pattern begins at the needle
 
     def hit(self, line: Line, type: str = "", message: str = "") -> Hit:
+        own = self.kind not in ("kernel", "service")  # these speak of others
         fault = Fault(
             kind=self.kind,
             type=type or self.type,
             message=(message or line.text.strip())[:MAX_MESSAGE],
             position=Position("", line.number, line.cursor),
             time=line.time,
-            pid=line.pid if line.pid is not None else line.tag_pid,
-            ranks=line.ranks,
+            pid=line.writer if own else None,
+            ranks=line.ranks if own else NO_RANKS,
             count=line.repeat,
         )
         return Hit(fault, Weighed(self.weight, self.because))

@@ -373,7 +373,7 @@ class Traceback:
             message="\n".join(part.message).strip(),
             position=Position(source, last.number, last.cursor),
             time=first.time or last.time,
-            pid=first.pid if first.pid is not None else first.tag_pid,
+            pid=first.writer,
             ranks=first.ranks,
             header=self.header,
             frames=tuple(part.frames),
