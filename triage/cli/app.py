@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
 import typer
 
 from triage import __version__
-from triage.cli import capture, diagnose, patch, policy, replay, run, verify
-from triage.cli.console import print_error
-from triage.errors import ExitCode, TriageError
+from triage.cli import capture, console, diagnose, patch, policy, replay, run, verify
+from triage.errors import TriageError
+
+DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
+INTERRUPTED = 130  # as shells say of Ctrl-C
 
 app = typer.Typer(
     name="triage",
@@ -48,12 +49,17 @@ def options(
 
 def main() -> None:
     """Run a command; a TriageError becomes one paragraph on stderr and its exit code."""
+    console.guard_streams()
     try:
-        app()
+        try:
+            app(prog_name="triage")
+        finally:
+            sys.stdout.flush()
     except TriageError as error:
-        print_error(error)
+        console.print_error(error)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); the interpreter must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.OK)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception:
+        console.print_defect()
+        sys.exit(DEFECT)

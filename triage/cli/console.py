@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from triage.errors import TriageError
+from triage.errors import TriageError, UnreachableError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typing_extensions import Buffer
 
 
 def stdout() -> Console:
@@ -37,11 +40,77 @@ def working(doing: str) -> Iterator[None]:
         yield
 
 
+def agreed(question: str, yes: bool) -> bool:
+    """Ask a person, unless `yes` was said beforehand; where there is none, and at Ctrl-D, it is no."""
+    if yes or not sys.stdin.isatty():
+        return yes
+    import typer
+
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        return False
+
+
 def print_error(error: TriageError) -> None:
     """One paragraph: what was being done, to what, what happened, the next command."""
     from triage.report.safe import safe
 
-    text = f"triage: {error.doing} {error.to}: {error.happened.rstrip('.')}."
+    text = f"triage: {error.doing} {error.to}: {error.happened}"
+    text += "" if text.endswith((".", "?", "!")) else "."
     if error.next:
         text += f" Next: {error.next}"
     print(safe(text).replace("\n", " "), file=sys.stderr)
+
+
+def print_defect() -> None:
+    """The exception that is being handled, which no command expects: it is worth a report."""
+    import traceback
+
+    from triage.report.safe import safe
+
+    print(safe(traceback.format_exc()), file=sys.stderr)
+    print("triage: this is a defect of triage itself; please report it with the lines above", file=sys.stderr)
+
+
+def guard_streams() -> None:
+    """Standard streams for every command: one may be closed, lose its reader or lack a character."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = _guarded(sys.stdout, "standard output")
+    sys.stderr = _guarded(sys.stderr, "standard error")
+
+
+def _guarded(stream: TextIO | None, name: str) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream or open(os.devnull, "w")
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Output(stream.fileno(), name)),
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+class _Output(io.FileIO):
+    """An open descriptor. Where its reader has gone (`| head`) the command goes on unheard.
+
+    So the exit code says what was found, whoever listened. Raises UnreachableError when nothing more
+    can be written, once.
+    """
+
+    def __init__(self, number: int, name: str) -> None:
+        super().__init__(number, "wb", closefd=False)
+        self._to = name
+        self._lost = False
+
+    def write(self, data: Buffer) -> int:
+        if not self._lost:
+            try:
+                return super().write(data)
+            except BrokenPipeError:
+                self._lost = True
+            except OSError as error:
+                self._lost = True
+                raise UnreachableError("writing to", self._to, str(error.strerror), "df -h") from None
+        return memoryview(data).nbytes

@@ -64,9 +64,7 @@ def run(
             out.print(line, soft_wrap=True)
 
     def consent(asked: ConsentAsked) -> bool:
-        if yes or not sys.stdin.isatty():
-            return yes
-        return typer.confirm(text.question(asked), err=True)
+        return console.agreed(text.question(asked), yes)
 
     with open_actions(host, ssh_config, host_key, become) as actions:
         result = runner.run(loaded, host, variables, actions, consent=consent, on_event=on_event)
