@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.errors import UsageError
+
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
@@ -50,6 +52,10 @@ def given_logs(log: str | None) -> tuple[LogSource, ...]:
     """The log that the user named, opened. Raises TriageError."""
     if log is None:
         return ()
+    if not log:
+        raise UsageError(
+            "reading the log", "''", "this names no file", "name a file, or - for standard input"
+        )
     from triage.logs.load import open_log
 
     return (open_log(log),)
