@@ -10,8 +10,15 @@ from triage.errors import UnreachableError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside and rename, so that a cut leaves the old file or the new one."""
+    """Write beside and rename, so that a cut leaves the old file or the new one.
+
+    A symbolic link stays one; a pipe or device, such as /dev/stdout, is written to. Raises UnreachableError.
+    """
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        path = Path(os.path.realpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
