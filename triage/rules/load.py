@@ -40,5 +40,7 @@ def rule_files(directory: Path) -> Iterator[Path]:
     from triage.errors import UsageError
 
     if not directory.is_dir():
-        raise UsageError("reading rules", str(directory), "there is no such directory", "triage rules list")
+        raise UsageError(
+            "reading rules", str(directory), "there is no such directory", f"ls {directory.parent}"
+        )
     yield from sorted(directory.rglob("*.yaml"))
