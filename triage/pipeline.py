@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.errors import UsageError
 from triage.evidence.model import Deployment, Evidence, Origin
 from triage.logs.model import Incident, LogSource
 from triage.rules.diagnosis import Diagnosis, Verdict
@@ -14,6 +16,11 @@ from triage.rules.diagnosis import Diagnosis, Verdict
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
     from triage.rules.schema import Rule
+
+
+# Rare in text, unlike the other controls, which steer terminals, and NUL, of which truncated logs are full.
+_CONTROLS = re.compile(rb"[\x01-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_SAMPLE = 1 << 16  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +79,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         deployment, *others = discover(evidence, unit)
         sources = log_sources(evidence, deployment)
     incidents = read_incidents(sources)
+    if not incidents:
+        _require_text(logs)
     if logs and incidents and not deployment.engine:
         deployment = deployment_from_log(evidence, logs[0].name, incidents[-1].facts, frame_files(incidents))
     deployment = with_traceback_paths(deployment, frame_files(incidents))
@@ -93,3 +102,13 @@ def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:
         frame.file: None for incident in incidents for fault in incident.faults for frame in fault.frames
     }
     return tuple(files)
+
+
+def _require_text(logs: Iterable[LogSource]) -> None:
+    """What is no text holds no fault either, and that must not be taken for health. Raises UsageError."""
+    for log in logs:
+        first = re.search(rb"[^\0]", log.data)
+        start = first.start() if first else 0
+        sample = log.data[start : start + _SAMPLE].replace(b"\0", b"")
+        if 20 * len(_CONTROLS.findall(sample)) >= len(sample):
+            raise UsageError("reading the log", log.name, "it is binary, not text", f"file {log.name}")
