@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,11 @@ class Context:
     patches: Mapping[str, Patch]
 
     @property
-    def host(self) -> str:
-        """The host's name for commands to paste."""
-        return self.evidence.origin.name if self.evidence.origin.kind == "host" else "HOST"
+    def service(self) -> str:
+        """`gpu01 --unit kimi.service`: the arguments of a command to paste that name this deployment."""
+        host = self.evidence.origin.name if self.evidence.origin.kind == "host" else "HOST"
+        unit = ("--unit", self.deployment.unit) if self.deployment.unit else ()
+        return shlex.join((host, *unit))
 
     @property
     def examined(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from triage.evidence.model import Layout, Unanswered
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
@@ -14,6 +16,8 @@ from triage.rules.schema import (
     SettingRemedy,
     UpgradeRemedy,
 )
+
+MAX_GPUS = 1024  # of one deployment; the sizes may come from a log
 
 
 def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, ...]:
@@ -35,13 +39,12 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
 def _patch(spec: PatchRemedy, context: Context) -> Remedy:
     from triage.patching.model import State
 
-    unit = f" --unit {context.deployment.unit}" if context.deployment.unit else ""
-    command = f"triage patch {context.host}{unit} --id {spec.patch} --apply"
+    command = f"triage patch {context.service} --id {spec.patch} --apply"
     plan = context.plan(spec.patch)
     if plan is None or plan.state in (State.UNREADABLE, State.NOT_INSTALLED):
         return Remedy("patch", spec.patch, spec.summary, command, spec.cost, spec.proof)
     if plan.state in (State.APPLIED, State.FIXED_UPSTREAM):
-        restart = f"triage verify {context.host}{unit}"
+        restart = f"triage verify {context.service}"
         return Remedy(
             "action", "restart", "the source already has the fix; restart to run it", restart, helps=True
         )
@@ -53,17 +56,17 @@ def _patch(spec: PatchRemedy, context: Context) -> Remedy:
 
 
 def _upgrade(spec: UpgradeRemedy, context: Context) -> Remedy:
-    python = context.deployment.python or "python"
-    command = f"{python} -m pip install '{spec.distribution}{spec.version}'"
-    return Remedy(
-        "upgrade", f"{spec.distribution}{spec.version}", spec.summary, command, spec.cost, spec.proof
-    )
+    wanted = f"{spec.distribution}{spec.version}"
+    command = shlex.join((context.deployment.python or "python", "-m", "pip", "install", wanted))
+    return Remedy("upgrade", wanted, spec.summary, command, spec.cost, spec.proof)
 
 
 def _layouts(spec: LayoutRemedy, context: Context) -> tuple[Remedy, ...]:
     """Other splits of the same GPUs into tp x pp that the model's heads allow."""
     now = context.layout
     gpus = now.tp * now.pp
+    if gpus > MAX_GPUS:
+        return ()
     found = []
     for pp in (size for size in range(1, gpus + 1) if gpus % size == 0 and size != now.pp):
         layout = Layout(tp=gpus // pp, pp=pp, dp=now.dp)

@@ -36,6 +36,5 @@ def run(probe: Probe, context: Context, kind: FindingKind) -> Finding:
 
 def _command(context: Context) -> str:
     if context.evidence.origin.kind == "host":
-        unit = f" --unit {context.deployment.unit}" if context.deployment.unit else ""
-        return f"triage capture {context.host}{unit} -o CASE"
+        return f"triage capture {context.service} -o CASE"
     return "triage diagnose HOST"
