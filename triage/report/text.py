@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 from datetime import datetime
@@ -44,11 +45,10 @@ def lines(report: Report) -> Iterator[Text]:
     for note in report.notes:
         yield Text(f"note: {safe_line(note)}", "yellow")
     for other in report.others:
-        state = safe_line(" ".join(filter(None, (other.state, other.result))))
-        name = safe_line(other.name)
-        yield Text(
-            f"also here: {name} ({state}): triage diagnose {safe_line(report.origin.name)} --unit {name}"
-        )
+        state = " ".join(filter(None, (other.state, other.result)))
+        unit = ("--unit", other.unit) if other.unit else ()
+        command = shlex.join(("triage", "diagnose", report.origin.name, *unit))
+        yield Text(safe_line(f"also here: {other.name} ({state}): {command}"))
 
 
 def _header(report: Report) -> Iterator[Text]:
@@ -113,7 +113,8 @@ def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
     if len(others) > SHOWN_FAULTS:
         yield Text(f"  ... and {len(others) - SHOWN_FAULTS} more", "dim")
     if incident.silent_ranks:
-        yield Text(f"  silent   {', '.join(incident.silent_ranks)}: ended without a word of it", "dim")
+        silent = ", ".join(incident.silent_ranks)
+        yield Text(f"  silent   {safe_line(silent)}: ended without a word of it", "dim")
 
 
 def _fault(fault: Fault, root: str) -> Iterator[Text]:
@@ -181,10 +182,10 @@ def _excerpt(excerpt: Excerpt, root: str, shown: set[tuple[str, int]]) -> Iterat
 
 
 def _table(table: Table) -> Iterator[Text]:
-    rows = (table.columns, *table.rows)
+    rows = [[safe_line(cell) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
     for index, row in enumerate(rows):
-        cells = (safe_line(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield Text(f"      {'  '.join(cells).rstrip()}", "dim" if index == 0 else "")
 
 
@@ -200,8 +201,8 @@ def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
 
 
 def _remedy(remedy: Remedy) -> Iterator[Text]:
-    if remedy.command:
-        yield Text(f"             {safe(remedy.command)}", "green")
+    for line in remedy.command.splitlines():
+        yield Text(f"             {safe(line)}", "green")
     if remedy.cost:
         yield Text(f"             costs: {safe_line(remedy.cost)}", "dim")
     if remedy.proof:
@@ -227,7 +228,7 @@ def _message(fault: Fault) -> str:
 
 def _who(fault: Fault) -> str:
     if fault.ranks:
-        return f"{', '.join(sorted(fault.ranks))}  "
+        return f"{safe_line(', '.join(sorted(fault.ranks)))}  "
     return f"pid {fault.pid}  " if fault.pid is not None else ""
 
 
