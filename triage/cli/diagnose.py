@@ -14,6 +14,7 @@ from triage.cli.options import (
     FormatOption,
     HostKey,
     HostKeyOption,
+    LogFormatOption,
     RulesOption,
     SshConfigOption,
     UnitOption,
@@ -40,6 +41,7 @@ def diagnose(
         str | None,
         typer.Option(help="Read the log from this file, `-` for stdin; with HOST, the rest from there."),
     ] = None,
+    log_format: LogFormatOption = "",
     case: Annotated[Path | None, typer.Option(help="Diagnose a captured case.")] = None,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
@@ -61,7 +63,7 @@ def diagnose(
             "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
         )
     knowledge = pipeline.load_knowledge(rules or ())
-    logs = given_logs(log)
+    logs = given_logs(log, log_format)
     if case is not None:
         from triage.evidence.case import read_case
 

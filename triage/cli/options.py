@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,17 +49,30 @@ RulesOption = Annotated[
 ]
 
 
-def given_logs(log: str | None) -> tuple[LogSource, ...]:
-    """The log that the user named, opened. Raises TriageError."""
+LogFormatOption = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        help="The layers of the log's lines, outermost first: `journal,vllm`. Else they are found out.",
+        show_default=False,
+    ),
+]
+
+
+def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:
+    """The log that the user named, opened, to be read as `format` if given. Raises TriageError."""
     if log is None:
         return ()
     if not log:
         raise UsageError(
             "reading the log", "''", "this names no file", "name a file, or - for standard input"
         )
+    from triage.logs.formats import named
     from triage.logs.load import open_log
 
-    return (open_log(log),)
+    if format:
+        named(format)
+    return (replace(open_log(log), format=format),)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 NO_RANKS: frozenset[str] = frozenset()
@@ -41,6 +42,7 @@ class Line:
     enveloped = False  # a log system (journald, a container runtime) handed it over
     kernel = False
     taken = False  # it is part of a traceback or dump
+    lines: Sequence[int] = ()  # of the source that it was made of, where it is more than its own
     source = ""
     order = 0  # among all lines of all sources
     phase = ""  # of the engine's start, when it was written

@@ -114,8 +114,13 @@ class Incident:
 
 @dataclass(frozen=True)
 class LogSource:
-    """One source of log lines: bytes as they came, and a name for positions."""
+    """One source of log lines: bytes as they came, and a name for positions.
+
+    `format` names the layers of prefix (`triage.logs.formats.NAMES`), outermost first and parted by commas;
+    "" leaves it to what the lines look like.
+    """
 
     name: str
     data: bytes
     partial: str = ""
+    format: str = ""

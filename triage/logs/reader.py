@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from triage.logs.formats import DOUBTFUL, Peeler, export
+from triage.logs.formats import DOUBTFUL, Peeler, export, named
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import LogSource
 
@@ -26,7 +26,7 @@ _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 
 def read_lines(source: LogSource) -> Iterator[Line]:
     """Every line of a source, oldest first; empty lines too, for they end messages."""
-    read = export.reader(source.data) or physical
+    read = export.reader(source.data, source.format) or physical
     entries: Iterable[Line] = read(source.data)
     head: list[Line] = []
     stream = iter(entries)
@@ -34,7 +34,7 @@ def read_lines(source: LogSource) -> Iterator[Line]:
         head.append(line)
         if len(head) >= SAMPLE:
             break
-    peel = Peeler(doubtful(head))
+    peel = Peeler(families=named(source.format)) if source.format else Peeler(doubtful(head))
     # a record of several lines is joined with CR LF; a whole file in CR LF says nothing
     carriage = sum(line.text.endswith("\r") for line in head) < 0.9 * len(head)
     if newest_first(head, peel):
@@ -98,7 +98,7 @@ def newest_first(sample: Sequence[Line], peel: Peeler) -> bool:
 
 
 def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[Line]:
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, list[Line]] = {}
     for line in entries:
         for piece in _split(line, carriage):
             peel(piece)
@@ -186,12 +186,13 @@ def clean(text: str) -> str:
     return text.replace("\0", "") if "\0" in text else text
 
 
-def _join(line: Line, parts: dict[str, list[str]]) -> bool:
+def _join(line: Line, parts: dict[str, list[Line]]) -> bool:
     """Join what a container runtime cut; False while the end is missing."""
     held = parts.setdefault(line.identifier, [])
-    held.append(line.text)
+    held.append(line)
     if line.part and len(held) < MAX_PARTS:
         return False
-    line.text = "".join(held)
+    line.text = "".join(part.text for part in held)
+    line.lines = [part.number for part in held]
     del parts[line.identifier]
     return True

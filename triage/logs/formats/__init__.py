@@ -8,9 +8,10 @@ prefix looks like ordinary text has `applies(sample)` and is used only where the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from triage.errors import UsageError
 from triage.logs.formats import (
     containers,
     journal,
@@ -53,13 +54,46 @@ FAMILIES: tuple[object, ...] = (
 )
 DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Quoted)
 
+EXPORT, PRETTY = "journal-export", "journal-pretty"
+NAMES: Mapping[str, object] = {
+    "json": structured,
+    "sglang": sglang,
+    "vllm": vllm,
+    "native": native,
+    "journal": journal,
+    "kernel": kernel,
+    "logging": loggers,
+    "container": containers,
+    "platform": platforms,
+    "compose": containers.Compose,
+    "srun": platforms.Srun,
+    "quoted": platforms.Quoted,
+    EXPORT: structured,
+    PRETTY: structured,
+}
+"""What a user can ask for instead of detection, by name."""
+
+
+def named(format: str) -> tuple[object, ...]:
+    """The families of a format, `journal,vllm`. Raises UsageError for a name that is not known."""
+    names = [name.strip() for name in format.split(",")]
+    for name in names:
+        if name not in NAMES:
+            raise UsageError(
+                "reading the log",
+                f"as {name!r}",
+                "there is no such format",
+                f"name some of {', '.join(NAMES)}",
+            )
+    return tuple(NAMES[name] for name in names)
+
 
 class Peeler:
     """The layers to try, by the first character of what is left of a line."""
 
-    def __init__(self, extra: Sequence[object] = ()) -> None:
+    def __init__(self, extra: Sequence[object] = (), families: Sequence[object] = FAMILIES) -> None:
         self._by_start: dict[str, tuple[Peel, ...]] = {}
-        self._families = (*extra, *FAMILIES)
+        self._families = (*extra, *families)
 
     def __call__(self, line: Line) -> None:
         for _ in range(MAX_LAYERS):

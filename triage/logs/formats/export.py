@@ -24,8 +24,10 @@ _PRETTY = re.compile(rb'\{[ \t]*\r?\n[ \t]*"[\w@]{1,80}" ?:')
 _MARKS = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__MONOTONIC_TIMESTAMP=")
 
 
-def reader(data: bytes) -> Callable[[bytes], Iterator[Line]] | None:
+def reader(data: bytes, format: str = "") -> Callable[[bytes], Iterator[Line]] | None:
     """What reads this source, if it has entries of several lines."""
+    if format:
+        return {"journal-export": read, "journal-pretty": read_pretty}.get(format.partition(",")[0])
     start = data[:4096].lstrip()
     if start.startswith(_MARKS):
         return read
@@ -46,6 +48,7 @@ def read_pretty(data: bytes) -> Iterator[Line]:
         size += len(row)
         if bare in (b"}", b"},") or size > MAX_ENTRY:
             line = Line(where, b"".join(held).decode("utf-8", "backslashreplace").rstrip(", "))
+            line.lines = range(number - len(held) + 1, number + 1)
             held, size = [], 0
             if structured.peel(line):
                 yield line
@@ -53,7 +56,7 @@ def read_pretty(data: bytes) -> Iterator[Line]:
 
 def read(data: bytes) -> Iterator[Line]:
     """One line an entry; its number is that of the MESSAGE field. Damaged parts are stepped over."""
-    at, number = 0, 0
+    at, number, begin = 0, 0, 1
     fields: dict[str, list[str]] = {}
     where = 0
     while at < len(data):
@@ -65,8 +68,8 @@ def read(data: bytes) -> Iterator[Line]:
         at = end + 1
         if not raw or raw == b"\r":
             if fields:
-                yield _entry(where or number, fields)
-            fields, where = {}, 0
+                yield _entry(where or number, fields, range(begin, number + 1))
+            fields, where, begin = {}, 0, number + 1
             continue
         name, mark, value = raw.partition(b"=")
         if not mark:
@@ -88,10 +91,11 @@ def read(data: bytes) -> Iterator[Line]:
         if len(held) < MAX_REPEATS:
             held.append(text)
     if fields:
-        yield _entry(where or number, fields)
+        yield _entry(where or number, fields, range(begin, number + 1))
 
 
-def _entry(number: int, fields: dict[str, list[str]]) -> Line:
+def _entry(number: int, fields: dict[str, list[str]], lines: range) -> Line:
     line = Line(number, journal.message(fields.get("MESSAGE")))
+    line.lines = lines
     journal.fill(line, fields)
     return line
