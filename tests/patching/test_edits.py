@@ -87,11 +87,6 @@ def test_the_same_shape_elsewhere_is_reported() -> None:
     assert ([site.line for site in result.sites], [site.line for site in result.outside]) == ([2], [3])
 
 
-def test_a_scope_that_is_gone_is_not_understood() -> None:
-    assert not found(f"class B:\n    def f(self): {NEW}\n", inside="A.f").understood
-    assert found("x = 1\n", inside="A.f").understood
-
-
 def test_the_fix_is_seen_in_any_layout() -> None:
     (site,) = found("x = a.pool.get(\n    a.pool.first,\n)\n").fixed
     assert (site.line, site.end_line) == (1, 3)

@@ -4,7 +4,7 @@ import libcst as cst
 import pytest
 
 from triage.patching import pattern
-from triage.patching.syntax import words
+from triage.patching.syntax import may_match
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ from triage.patching.syntax import words
 def test_matches(shape: str, code: str, matched: list[str]) -> None:
     module = cst.parse_module(code)
     assert [module.code_for_node(match.node) for match in pattern.find(shape, module)] == matched
+    assert may_match(shape, code.encode()) or not matched
 
 
 @pytest.mark.parametrize(
@@ -52,5 +53,19 @@ def test_only_what_differs_is_replaced(find: str, replace: str, code: str, expec
     assert [part.text for part in pattern.substitutions(find, replace, match)] == expected
 
 
-def test_the_words_of_a_pattern_are_those_of_the_text() -> None:
-    assert words("$POOL.get_value_buffer(0, layer=$X)") == {b"get_value_buffer", b"layer"}
+@pytest.mark.parametrize(
+    ("shape", "text", "possible"),
+    [
+        ("$P.get(0)", "x.get(\n  # layer 7, not (0)\n  0,\n)", True),
+        ("$P.get(0)", "x.get((0))", True),
+        ("$P.get(0)", "x.get(layer, 0)", False),
+        ("$P.get(0)", "x.target(0)", False),
+        ("$P.get(0)", "x.get(00)", False),
+        ("$P.get($P.first)", "x.get(y.last)", False),
+        ("f($X, key=0)", "f(1, key = 0)", True),
+        ("$X is not None", "a is None", False),
+        ("f('a')", 'f("a")', True),
+    ],
+)
+def test_what_is_worth_parsing(shape: str, text: str, possible: bool) -> None:
+    assert may_match(shape, text.encode()) is possible

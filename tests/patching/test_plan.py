@@ -111,7 +111,7 @@ def test_a_pool_that_is_not_found_is_an_open_question(tmp_path: Path) -> None:
                 "is_hybrid", "token_to_kv_pool.get_value_buffer(model_runner.token_to_kv_pool.start_layer)"
             ),
             State.AMBIGUOUS,
-            "once the fix",
+            "once its fix",
         ),
         ("def f(:\n" + BACKEND_SOURCE, State.UNREADABLE, "line 1"),
     ],

@@ -29,7 +29,7 @@ def test_deep_nesting_is_refused_and_does_not_end_the_process(kind: str, depth: 
 from triage.patching.source import Unparsable, parse
 n = {depth}
 try:
-    parse(({DEEP[kind]}).encode())
+    list(parse(({DEEP[kind]}).encode()).segments(bool))
 except Unparsable as reason:
     print("refused:", reason)
 else:
@@ -43,7 +43,7 @@ else:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"x = 1\ry = 2\r", "as it is"),
+        (b"x = (1,\r 2)\r", "as it is"),
         (b"x = '\xe9'\n", "utf-8"),
         (b"# coding: no-such-codec\n", "no-such-codec"),
         (b"x = (\n", "line 1"),
@@ -52,4 +52,25 @@ else:
 )
 def test_what_cannot_be_given_back_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(Unparsable, match=words):
-        parse(data)
+        list(parse(data).segments(bool))
+
+
+def test_segments_are_whole_statements_of_the_top_level() -> None:
+    text = (
+        "# a comment\nimport a; import b\n@decorated\n@twice(\n    1\n)\nclass A:\n    x = 1\n\n\n"
+        "if a: b = (\n    1\n)\nelse:\n    c\n"
+    )
+    source = parse(text.encode())
+    found = [segment.module.code for segment in source.segments(bool)]
+    assert found == [
+        "import a; import b\n",
+        "@decorated\n@twice(\n    1\n)\nclass A:\n    x = 1\n",
+        "if a: b = (\n    1\n)\nelse:\n    c\n",
+    ]
+    assert all(
+        source.utf8[segment.start :].startswith(segment.module.code.encode())
+        for segment in source.segments(bool)
+    )
+    assert [segment.start for segment in source.segments(lambda part: b"class" in part)] == [
+        text.index("@decorated")
+    ]

@@ -117,6 +117,9 @@ def test_sources_come_back_byte_for_byte(version: str) -> None:
     for file in files:
         source = parse(file.data)
         assert source.encode(source.utf8) == file.data
+        assert len(list(source.segments(lambda part: b"get_value_buffer" in part))) >= (
+            "KVCache" in str(file.data)
+        )
     assert len(files) >= 3
     if version == "0.5.11":
         assert files[-1].data.startswith(b"\xef\xbb\xbf")  # a byte order mark is part of the sample

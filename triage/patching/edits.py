@@ -6,71 +6,92 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from triage.patching import pattern
 from triage.patching.model import Site
 from triage.patching.pattern import Match
 from triage.patching.schema import Edit
-from triage.patching.source import Source, parse
-from triage.patching.syntax import words
+from triage.patching.source import Segment, Source, parse
+from triage.patching.syntax import may_match
+
+Span = tuple[int, int]  # start and end, as offsets into a source
+Change = tuple[Span, str]  # and the text that takes its place
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one edit finds in one file. `new` is the edited file, None when there is nothing to edit."""
+    """What one edit finds in one file. `new` is the edited file, None when there is nothing to edit.
+
+    `outside` are sites of the defect's shape outside the class or function that is known to have it.
+    """
 
     sites: tuple[Site, ...] = ()
     fixed: tuple[Site, ...] = ()
     suspect: tuple[Site, ...] = ()
-    outside: tuple[
-        Site, ...
-    ] = ()  # the defect's shape, outside the class or function that is known to have it
-    understood: bool = True  # the class or function is there, or no word of the patterns is
+    outside: tuple[Site, ...] = ()
     new: bytes | None = None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A match, and where it stands."""
+
+    segment: Segment
+    match: Match
+
+    @property
+    def span(self) -> Span:
+        return self.segment.span(self.match.node)
 
 
 def look(edit: Edit, path: str, data: bytes) -> Found:
     """Look for an edit in a file. Raises Unparsable for a file that cannot be read or written back."""
-    shapes = (edit.find, edit.replace, *edit.fixed, *edit.suspect)
-    if not any(all(word in data for word in words(shape)) for shape in shapes):
+    others = (edit.replace, *edit.fixed, *edit.suspect)
+    if not any(may_match(shape, data) for shape in (edit.find, *others)):
         return Found()
     source = parse(data)
-    whole: list[cst.CSTNode] = [source.module]
-    inside = _named(source.module, edit.inside) if edit.inside else whole
-    matches = _matches(edit, (edit.find,), inside)
-    everywhere = _matches(edit, (edit.find,), whole) if edit.inside else matches
-    known = {id(match.node) for match in matches}
-    outside = [match for match in everywhere if id(match.node) not in known]
-    fixed = _matches(edit, (edit.replace, *edit.fixed), inside)
-    suspect = _matches(edit, edit.suspect, inside)
-    if not (matches or outside or fixed or suspect):
-        return Found(understood=bool(inside))
+    inside: list[_Place] = []
+    outside: list[_Place] = []
+    fixed: list[_Place] = []
+    suspect: list[_Place] = []
 
-    spans = _Spans(source, path)
+    def wanted(part: bytes) -> bool:
+        here = not edit.inside or edit.inside.partition(".")[0].encode() in part
+        return may_match(edit.find, part) or (here and any(may_match(shape, part) for shape in others))
+
+    for segment in source.segments(wanted):
+        scopes = _scopes(edit, segment.module)
+        inside += _places(edit, (edit.find,), segment, scopes)
+        fixed += _places(edit, (edit.replace, *edit.fixed), segment, scopes)
+        suspect += _places(edit, edit.suspect, segment, scopes)
+        if edit.inside:
+            known = {id(place.match.node) for place in inside}
+            everywhere = _places(edit, (edit.find,), segment, [segment.module])
+            outside += [place for place in everywhere if id(place.match.node) not in known]
+
     changes = [
-        (spans.of(part.node), part.text)
-        for match in matches
-        for part in pattern.substitutions(edit.find, edit.replace, match)
+        (place.segment.span(part.node), part.text)
+        for place in inside
+        for part in pattern.substitutions(edit.find, edit.replace, place.match)
     ]
-    new = source.encode(_spliced(source.utf8, changes)) if changes else None
     return Found(
-        tuple(spans.site(match, changes) for match in matches),
-        tuple(spans.site(match) for match in fixed),
-        tuple(spans.site(match) for match in suspect),
-        tuple(spans.site(match) for match in outside),
-        bool(inside),
-        new,
+        tuple(_site(source, path, place.span, changes) for place in inside),
+        tuple(_site(source, path, place.span) for place in fixed),
+        tuple(_site(source, path, place.span) for place in suspect),
+        tuple(_site(source, path, place.span) for place in outside),
+        source.encode(_spliced(source.utf8, changes)) if changes else None,
     )
 
 
-def _matches(edit: Edit, shapes: Iterable[str], scopes: list[cst.CSTNode]) -> list[Match]:
-    found: dict[int, Match] = {}
-    for shape in shapes:
-        for scope in scopes:
+def _places(
+    edit: Edit, shapes: Iterable[str], segment: Segment, scopes: Iterable[cst.CSTNode]
+) -> list[_Place]:
+    found: dict[int, _Place] = {}
+    for scope in scopes:
+        for shape in shapes:
             for match in pattern.find(shape, scope):
                 if _holds(edit, match):
-                    found.setdefault(id(match.node), match)
+                    found.setdefault(id(match.node), _Place(segment, match))
     return list(found.values())
 
 
@@ -82,8 +103,11 @@ def _holds(edit: Edit, match: Match) -> bool:
     )
 
 
-def _named(module: cst.Module, qualified: str) -> list[cst.CSTNode]:
-    """The classes and functions of that qualified name; several where a module defines it twice."""
+def _scopes(edit: Edit, module: cst.Module) -> list[cst.CSTNode]:
+    """The module, or the classes and functions of the qualified name that the edit must stand in."""
+    qualified = edit.inside
+    if not qualified:
+        return [module]
 
     def definitions(node: cst.CSTNode, prefix: str) -> Iterator[tuple[str, cst.CSTNode]]:
         for child in node.children:
@@ -98,40 +122,22 @@ def _named(module: cst.Module, qualified: str) -> list[cst.CSTNode]:
     return [node for name, node in definitions(module, "") if name == qualified]
 
 
-def _spliced(utf8: bytes, changes: list[tuple[CodeSpan, str]]) -> bytes:
+def _site(source: Source, path: str, span: Span, changes: Iterable[Change] = ()) -> Site:
+    """The statement around a span, and what the changes make of it."""
+    last_offset = max(span[0], span[1] - 1)
+    first, last = source.statement(source.line_at(span[0]), source.line_at(last_offset))
+    start, end = source.lines(first, last)
+    inner = [((a - start, b - start), text) for (a, b), text in changes if start <= a < end]
+    before = source.utf8[start:end]
+    after = _spliced(before, inner).decode().rstrip("\r\n") if inner else ""
+    return Site(path, first, last, before.decode().rstrip("\r\n"), after)
+
+
+def _spliced(utf8: bytes, changes: Iterable[Change]) -> bytes:
     parts, at = [], 0
-    for span, text in sorted(changes, key=lambda change: change[0].start):
-        if span.start < at:
+    for (start, end), text in sorted(changes):
+        if start < at:
             raise ValueError("two sites of one edit overlap")
-        parts += [utf8[at : span.start], text.encode()]
-        at = span.start + span.length
+        parts += [utf8[at:start], text.encode()]
+        at = end
     return b"".join([*parts, utf8[at:]])
-
-
-class _Spans:
-    """Where nodes stand in a source."""
-
-    def __init__(self, source: Source, path: str) -> None:
-        wrapper = MetadataWrapper(source.module, unsafe_skip_copy=True)
-        self._spans = wrapper.resolve(ByteSpanPositionProvider)
-        self._source = source
-        self._path = path
-
-    def of(self, node: cst.CSTNode) -> CodeSpan:
-        return self._spans[node]
-
-    def site(self, match: Match, changes: Iterable[tuple[CodeSpan, str]] = ()) -> Site:
-        """The statement that a match stands in, and what the changes make of it."""
-        span, source = self.of(match.node), self._source
-        first, last = source.statement(
-            source.line_at(span.start), source.line_at(max(span.start, span.start + span.length - 1))
-        )
-        start, end = source.lines(first, last)
-        inner = [
-            (CodeSpan(place.start - start, place.length), text)
-            for place, text in changes
-            if start <= place.start < end
-        ]
-        text = source.utf8[start:end]
-        after = _spliced(text, inner).decode().rstrip("\r\n") if inner else ""
-        return Site(self._path, first, last, text.decode().rstrip("\r\n"), after)

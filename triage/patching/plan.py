@@ -42,9 +42,29 @@ class _Work:
     sites: list[Site] = field(default_factory=list)
     fixed: list[Site] = field(default_factory=list)
     strange: list[tuple[str, Site]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
     counts: list[tuple[Edit, int, int]] = field(default_factory=list)
     edits: dict[str, FileEdit] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        """Is every edit done, of alternatives one?"""
+        alternatives = [done for edit, _, done in self.counts if edit.alternative]
+        others = [done for edit, _, done in self.counts if not edit.alternative]
+        return all(others) and (any(alternatives) or not alternatives)
+
+    @property
+    def as_known(self) -> bool:
+        """Does every edit find the sites that it knows and no fix, of alternatives exactly one?"""
+        exact = [(edit, wanted == edit.sites) for edit, wanted, _ in self.counts]
+        alternatives = [edit for edit, _ in exact if edit.alternative]
+        found = [edit for edit, right in exact if edit.alternative and right]
+        stray = any(wanted for edit, wanted, _ in self.counts if edit.alternative and edit not in found)
+        return (
+            not self.fixed
+            and all(right for edit, right in exact if not edit.alternative)
+            and len(found) == bool(alternatives)
+            and not stray
+        )
 
 
 def _plan(
@@ -55,16 +75,16 @@ def _plan(
     if work.strange:
         reason = "; ".join(dict.fromkeys(why for why, _ in work.strange))
         return Plan(patch.id, State.AMBIGUOUS, reason, tuple(site for _, site in work.strange) + sites)
-    if work.missing:
-        return Plan(patch.id, State.AMBIGUOUS, "; ".join(work.missing), sites)
     if not sites and not fixed:
         return Plan(patch.id, State.NOT_AFFECTED, "neither the defect nor the fix is in " + _named(files))
-    if not sites and all(done for _, _, done in work.counts):
+    if not sites and work.done:
         return Plan(patch.id, State.FIXED_UPSTREAM, "the fix is in the source, and not by us", fixed)
-    for edit, wanted, done in work.counts:
-        if wanted != edit.sites or done:
-            reason = f"{_times(wanted)} `{edit.find}`, {_times(done)} the fix; the patch knows {edit.sites}"
-            return Plan(patch.id, State.AMBIGUOUS, reason, sites + fixed)
+    if not work.as_known:
+        counts = "; ".join(
+            f"{_times(wanted)} `{edit.find}` and {_times(done)} its fix, {edit.sites} known"
+            for edit, wanted, done in work.counts
+        )
+        return Plan(patch.id, State.AMBIGUOUS, counts, sites + fixed)
     return _required(patch, tree, context, sites, tuple(work.edits.values()))
 
 
@@ -123,8 +143,6 @@ def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> None:
         work.fixed += found.fixed
         work.strange += [(f"`{edit.find}` stands outside {edit.inside}", site) for site in found.outside]
         work.strange += [("a shape that the patch cannot rewrite", site) for site in found.suspect]
-        if not found.understood:
-            work.missing.append(f"{file.path} has no {edit.inside}")
         if found.new is not None:
             work.edits[file.path] = FileEdit(module, file.path, file.data, found.new)
 

@@ -20,7 +20,7 @@ def check(requirement: Requirement, tree: SourceTree, context: Mapping[str, str]
     base = inspect.find_class(tree, (module,), name)
     if base is None:
         return (Check(f"there is no {name} in {module}", False),)
-    serving = context.get(requirement.named_by, "")
+    serving = requirement.named or context.get(requirement.named_by or "", "")
     if not serving:
         return _any(requirement, tree, base)
     found = inspect.find_class(tree, (module, *requirement.modules), serving)
@@ -49,7 +49,7 @@ def _any(requirement: Requirement, tree: SourceTree, base: ClassSource) -> tuple
     if not without:
         every = f"every {base.name} of this tree has {requirement.attribute}"
         return (Check(every, True, tuple(site for check in with_it[:1] for site in check.sites)),)
-    key = requirement.named_by.replace("_", " ")
+    key = (requirement.named_by or "class").replace("_", " ")
     return tuple(
         dataclasses.replace(
             check, summary=f"{check.summary}, and the {key} that serves is not known", holds=None

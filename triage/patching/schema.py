@@ -36,6 +36,7 @@ class Edit(Model):
     elsewhere in the module makes the patch ambiguous. `fixed` are shapes of the fix, beside
     `replace` itself. `suspect` are shapes with the same defect that this edit cannot rewrite: one of
     them makes the patch ambiguous too. `sites` is how often the shape occurs over all modules.
+    `alternative` marks one of several spellings, of which a release has exactly one.
     """
 
     modules: Annotated[tuple[Dotted, ...], Field(min_length=1)]
@@ -46,6 +47,7 @@ class Edit(Model):
     fixed: tuple[Pattern, ...] = ()
     suspect: tuple[Pattern, ...] = ()
     sites: Annotated[int, Field(ge=1, le=100)] = 1
+    alternative: bool = False
 
     @model_validator(mode="after")
     def _metavariables_are_bound(self) -> Edit:
@@ -63,18 +65,25 @@ class Edit(Model):
 class Requirement(Model):
     """Something that must hold elsewhere in the tree: the class that serves has an attribute.
 
-    `subclass_of` is the base of all classes that can serve, looked for in `modules`; `named_by` the
-    key of the context that names the one that does. Where the context is silent, every subclass must
-    have the attribute. With `indexed_in`, the class that serves must also subtract the attribute to
-    index its buffers in that method.
+    `subclass_of` is the base of all classes that can serve, looked for in `modules`. The one that does
+    is `named`, or named by the context under the key `named_by`; where the context is silent, every
+    subclass must have the attribute. With `indexed_in`, the class that serves must also subtract the
+    attribute to index its buffers in that method.
     """
 
     says: Line
     subclass_of: Dotted
     modules: Annotated[tuple[Dotted, ...], Field(min_length=1)]
-    named_by: Annotated[str, Field(pattern=r"^[a-z][a-z_]*$")]
+    named: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")] | None = None
+    named_by: Annotated[str, Field(pattern=r"^[a-z][a-z_]*$")] | None = None
     attribute: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]
     indexed_in: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")] | None = None
+
+    @model_validator(mode="after")
+    def _names_one_way(self) -> Requirement:
+        if (self.named is None) == (self.named_by is None):
+            raise ValueError("give either named or named_by")
+        return self
 
 
 class Example(Model):

@@ -11,11 +11,13 @@ import re
 import sys
 import tokenize
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import libcst as cst
+    from libcst.metadata import CodeSpan
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_NESTING = 200  # syntax deeper than this makes libcst's parser overflow its stack
@@ -64,14 +66,32 @@ def _nesting(tree: ast.Module) -> int:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A parsed file. Offsets are into `utf8`, whatever encoding the file itself has."""
+class Segment:
+    """Whole statements of a module's top level, parsed by themselves: files are large and places small."""
 
-    data: bytes
-    encoding: str  # that gives back `data`, byte order mark included
+    start: int  # offset into the source's `utf8`
+    module: cst.Module
+
+    @functools.cached_property
+    def spans(self) -> Mapping[cst.CSTNode, CodeSpan]:
+        """Where each node stands, as offsets into the segment."""
+        from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+        return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Start and end of a node as offsets into the source."""
+        found = self.spans[node]
+        return self.start + found.start, self.start + found.start + found.length
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's text. Offsets are into `utf8`, whatever encoding the file itself has."""
+
+    encoding: str  # that gives back the file's bytes, byte order mark included
     utf8: bytes
     tree: ast.Module
-    module: cst.Module
     starts: tuple[int, ...]  # offset of each line
 
     def line_at(self, offset: int) -> int:
@@ -92,25 +112,59 @@ class Source:
                     return node.lineno, last
         return line, end_line
 
+    def segments(self, wanted: Callable[[bytes], bool]) -> Iterator[Segment]:
+        """The parts of the top level whose bytes are wanted. Raises Unparsable."""
+        for first, last in self._blocks():
+            start, end = self.lines(first, last)
+            if wanted(self.utf8[start:end]):
+                yield _segment(start, self.utf8[start:end])
+
     def encode(self, utf8: bytes) -> bytes:
         """New text in the file's own encoding."""
         return utf8.decode().encode(self.encoding)
 
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """First and last lines of the top level's statements; those that share a line are one."""
+        block: tuple[int, int] | None = None
+        for node in self.tree.body:
+            decorators = getattr(node, "decorator_list", ())
+            first = min([node.lineno, *(item.lineno for item in decorators)])
+            last = node.end_lineno or node.lineno
+            if block is not None and first <= block[1]:
+                block = (block[0], last)
+                continue
+            if block is not None:
+                yield block
+            block = (first, last)
+        if block is not None:
+            yield block
+
 
 def parse(data: bytes) -> Source:
-    """Parse a file's bytes for editing. Raises Unparsable, also when they would not come back the same."""
-    import libcst as cst
-
+    """Read a file for editing. Raises Unparsable, also when its text would not give back the same bytes."""
     tree = parse_ast(data)
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = codecs.decode(data, encoding)
-        module = cst.parse_module(text)
-        same = text.encode(encoding) == data and module.code == text
-    except (cst.ParserSyntaxError, ValueError, LookupError, RecursionError) as error:
-        raise Unparsable(str(error).splitlines()[0]) from None
+        same = text.encode(encoding) == data
+    except (SyntaxError, ValueError, LookupError) as error:
+        raise Unparsable(str(error)) from None
     if not same:
-        raise Unparsable("the parser does not give back the file as it is")
+        raise Unparsable(f"its text does not give back the same bytes as {encoding}")
     utf8 = text.encode()
     starts = (0, *(found.end() for found in _NEWLINE.finditer(utf8)))
-    return Source(data, encoding, utf8, tree, module, starts)
+    return Source(encoding, utf8, tree, starts)
+
+
+def _segment(start: int, utf8: bytes) -> Segment:
+    import libcst as cst
+
+    text = utf8.decode()
+    try:
+        module = cst.parse_module(text)
+        same = module.code == text
+    except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
+        raise Unparsable(str(error).splitlines()[0]) from None
+    if not same:
+        raise Unparsable("the parser does not give back its text as it is")
+    return Segment(start, module)

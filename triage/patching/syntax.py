@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
+import io
 import re
+import tokenize
 import warnings
 
 PREFIX = "__metavariable_"
@@ -37,10 +40,22 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-def words(pattern: str) -> frozenset[bytes]:
-    """Identifiers that a text must hold for the pattern to match in it; cheap to look for before parsing."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(to_python(pattern))):
-        names = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
-        found.update(name for name in names if isinstance(name, str))
-    return frozenset(name.encode() for name in found if not name.startswith("__metavariable"))
+# What may stand between two tokens that follow each other: layout, punctuation, comments.
+_GAP = rb"(?:[^\w\"'#]|#[^\n]*)*"
+
+
+@functools.cache
+def _hints(pattern: str) -> tuple[re.Pattern[bytes], ...]:
+    """Regexes that are found in every text that the pattern matches in: its names and numbers in a row."""
+    runs: list[list[bytes]] = [[]]
+    for token in tokenize.generate_tokens(io.StringIO(to_python(pattern)).readline):
+        if token.type == tokenize.STRING or token.string in (REST,) or token.string.startswith(PREFIX):
+            runs.append([])
+        elif token.type in (tokenize.NAME, tokenize.NUMBER):
+            runs[-1].append(re.escape(token.string.encode()))
+    return tuple(re.compile(rb"\b" + _GAP.join(run) + rb"\b") for run in runs if run)
+
+
+def may_match(pattern: str, text: bytes) -> bool:
+    """False only where the pattern matches nothing in a text; cheap to ask before parsing it."""
+    return all(hint.search(text) for hint in _hints(pattern))
