@@ -174,7 +174,7 @@ def runner_with(pool: Any) -> Any:
 
 def main() -> None:
     torch.compiler.disable = lambda fn=None, **_: fn
-    torch.ops.sgl_kernel = MagicMock()
+    torch.ops.sgl_kernel = MagicMock()  # type: ignore[attr-defined]
     for job in json.load(sys.stdin):
         child = os.fork()
         if not child:

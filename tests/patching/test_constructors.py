@@ -18,7 +18,7 @@ from triage.patching.load import find_patch, load_patches
 from triage.patching.model import State
 from triage.patching.plan import plan_patch
 
-# 61 layers over 8 stages: stage 2 owns 14 to 20, and starts later than it has layers: layer 0 is out of range.
+# Of 61 layers over 8 stages, stage 2 owns 14 to 20. It starts later than it has layers.
 START, LAYERS = 14, 7
 WIDTHS = {"mla": 512, "mha": 128}
 CLASSES = {"mla": "MLATokenToKVPool", "mha": "MHATokenToKVPool"}
