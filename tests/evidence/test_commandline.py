@@ -177,6 +177,16 @@ def test_layouts() -> None:
     assert str(layout_of("", {})) == "one rank"
 
 
+@pytest.mark.parametrize(
+    "word", ["python", "bash -c", "sh -c '", "vllm", "A=1", "env", "-m", "$A", "\\", "'", "&&"]
+)
+def test_hostile_repetition_does_not_take_for_ever(word: str) -> None:
+    words = [word] * 200_000
+    assert recognise(words) is None
+    assert recognise(" ".join(words).split()) is None
+    assert recognise(["bash", "-c", " ".join(words)]) is None
+
+
 @given(st.lists(st.text(max_size=30), max_size=12))
 def test_no_words_break_it(words: list[str]) -> None:
     recognise(words)

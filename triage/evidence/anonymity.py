@@ -100,15 +100,16 @@ class Anonymiser:
     def __init__(self, redactor: Redactor, users: Iterable[str], hosts: Iterable[str]) -> None:
         self._redactor = redactor
         self._names = tuple(
-            (kind, re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])"))
+            (kind, name, re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])"))
             for kind, names in (("host", hosts), ("user", users))
             for name in sorted(set(names), key=lambda name: (-len(name), name))
             if len(name) >= SHORTEST and name.lower() not in COMMON
         )
 
     def text(self, text: str) -> str:
-        for kind, pattern in self._names:
-            text = self._redactor.replace(text, (match.span() for match in pattern.finditer(text)), kind)
+        for kind, name, pattern in self._names:
+            if name in text:
+                text = self._redactor.replace(text, (match.span() for match in pattern.finditer(text)), kind)
         return self._redactor.replace(text, _addresses(text), "address")
 
 

@@ -8,6 +8,7 @@ numactl --cpunodebind=0 python -m vllm.entrypoints.openai.api_server --model M
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 import shlex
@@ -22,12 +23,14 @@ Engine = Literal["sglang", "vllm", ""]
 MODULES: Mapping[str, Engine] = {
     "sglang.launch_server": "sglang",
     "sglang.srt.entrypoints.http_server": "sglang",
-    "sglang": "sglang",
-    "sglang.cli.main": "sglang",
     "vllm.entrypoints.openai.api_server": "vllm",
     "vllm.entrypoints.api_server": "vllm",
-    "vllm.entrypoints.cli.main": "vllm",
+}
+SERVE_MODULES: Mapping[str, Engine] = {  # followed by the word `serve`
+    "sglang": "sglang",
+    "sglang.cli.main": "sglang",
     "vllm": "vllm",
+    "vllm.entrypoints.cli.main": "vllm",
 }
 PROGRAMS: Mapping[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
 DEFAULT_PORTS = {"sglang": 30000, "vllm": 8000}
@@ -83,6 +86,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _REDIRECTION = re.compile(r"(?<!\S)(?:\d|&)?[<>]{1,2}(?:&\d|[ \t]*[^\s;&|]+)")
 MAX_SCRIPT = 256 * 1024  # characters of a start script
+MAX_WRAPPER = 64  # words before the engine's own
+MAX_SHELLS = 4  # one in the other
 
 
 @dataclass(frozen=True)
@@ -103,25 +108,23 @@ class Launch:
     working_directory: str = ""
 
 
-def recognise(argv: Sequence[str]) -> Launch | None:
+def recognise(argv: Sequence[str], depth: int = 0) -> Launch | None:
     """The engine that a command starts, also behind env, numactl, a shell's -c and the like."""
-    for index, word in enumerate(argv):
+    for index, word in enumerate(argv[:MAX_WRAPPER]):
         program = posixpath.basename(word)
+        launch = None
         if _PYTHON.fullmatch(program):
             launch = _after_python(argv[index:])
-            if launch:
-                return _with_assignments(launch, argv[:index])
         elif program in PROGRAMS and list(argv[index + 1 : index + 2]) == ["serve"]:
             launch = Launch(PROGRAMS[program], tuple(argv[index:]), tuple(argv[index + 2 :]), script=word)
+        elif _SHELL.fullmatch(program):
+            return _after_shell(argv[index + 1 :], depth + 1) if depth < MAX_SHELLS else None
+        if launch:
             return _with_assignments(launch, argv[:index])
-        elif _SHELL.fullmatch(program) and index + 1 < len(argv):
-            launch = _after_shell(argv[index + 1 :])
-            if launch:
-                return launch
     return None
 
 
-def recognise_script(text: str, environment: Mapping[str, str] = EMPTY) -> Launch | None:
+def recognise_script(text: str, environment: Mapping[str, str] = EMPTY, depth: int = 0) -> Launch | None:
     """The engine that a shell script starts, with what it sets and where it goes before that.
 
     Reads assignments, export, cd, `source VENV/bin/activate` and exec; no conditions, no loops.
@@ -129,9 +132,9 @@ def recognise_script(text: str, environment: Mapping[str, str] = EMPTY) -> Launc
     known, directory = dict(environment), ""
     for words in _commands(text[:MAX_SCRIPT]):
         words = [expand(word, known) for word in words]
-        while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-            known[match[1]] = match[2]
-            words = words[1:]
+        before = list(itertools.takewhile(bool, map(_ASSIGNMENT.fullmatch, words)))
+        known.update((match[1], match[2]) for match in before if match)
+        words = words[len(before) :]
         if not words:
             continue
         name = words[0]
@@ -142,7 +145,7 @@ def recognise_script(text: str, environment: Mapping[str, str] = EMPTY) -> Launc
         elif name in ("source", ".") and len(words) > 1 and words[1].endswith("/bin/activate"):
             known["VIRTUAL_ENV"] = posixpath.join(directory, words[1].removesuffix("/bin/activate"))
             known["PATH"] = f"{known['VIRTUAL_ENV']}/bin:{known.get('PATH', '')}".rstrip(":")
-        elif name != "echo" and (launch := recognise(words)):
+        elif name != "echo" and (launch := recognise(words, depth)):
             known.update(launch.environment)
             changed = {key: value for key, value in known.items() if environment.get(key) != value}
             return replace(launch, environment=changed, working_directory=directory)
@@ -210,49 +213,35 @@ def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[st
 def _after_python(words: Sequence[str]) -> Launch | None:
     """`python -u -m MODULE ...` or `python SCRIPT serve ...`."""
     index = 1
-    while index < len(words) and words[index].startswith("-"):
-        option = words[index]
-        if option in ("-m", "-c") or (option.startswith("-m") and len(option) > 2):
-            break
-        index += 2 if option in ("-W", "-X") else 1
+    while index < len(words) and words[index].startswith("-") and not words[index].startswith(("-m", "-c")):
+        index += 2 if words[index] in ("-W", "-X") else 1
     if index >= len(words):
         return None
-    python, word = words[0], words[index]
-    if word.startswith("-m"):
-        module = word[2:] or next(iter(words[index + 1 : index + 2]), "")
-        rest = tuple(words[index + (1 if word[2:] else 2) :])
-        engine = MODULES.get(module, "")
-        if (
-            engine
-            and (module.count(".") or rest[:1] == ("serve",))
-            and not (module.endswith(".main") and rest[:1] != ("serve",))
-        ):
-            return Launch(engine, tuple(words), _without_serve(rest), python=python, module=module)
-        return None
-    if word == "-c":
-        return None
-    script, rest = word, tuple(words[index + 1 :])
-    name = posixpath.basename(script)
-    if name in PROGRAMS and rest[:1] == ("serve",):
-        return Launch(PROGRAMS[name], tuple(words), rest[1:], python=python, script=script)
+    python, what, rest = words[0], words[index], tuple(words[index + 1 :])
+    if what.startswith("-m"):
+        module, *tail = (what[2:], *rest) if what[2:] else rest or ("",)
+        serves = tail[:1] == ["serve"]
+        engine = MODULES.get(module) or (SERVE_MODULES.get(module) if serves else None)
+        arguments = tuple(tail[1:] if serves else tail)
+        return Launch(engine, tuple(words), arguments, python=python, module=module) if engine else None
+    program = posixpath.basename(what)
+    if program in PROGRAMS and rest[:1] == ("serve",):
+        return Launch(PROGRAMS[program], tuple(words), rest[1:], python=python, script=what)
     for module, engine in MODULES.items():
-        if "." in module and script.endswith("/" + module.replace(".", "/") + ".py"):
-            return Launch(engine, tuple(words), rest, python=python, script=script)
+        if what.endswith(f"/{module.replace('.', '/')}.py"):
+            return Launch(engine, tuple(words), rest, python=python, script=what)
     return None
 
 
-def _without_serve(words: tuple[str, ...]) -> tuple[str, ...]:
-    return words[1:] if words[:1] == ("serve",) else words
-
-
-def _after_shell(words: Sequence[str]) -> Launch | None:
+def _after_shell(words: Sequence[str], depth: int) -> Launch | None:
     """`-lc SCRIPT`. Where blanks were lost, the script is all that follows."""
-    for index, word in enumerate(words):
+    for index, word in enumerate(words[:MAX_WRAPPER]):
         if not word.startswith("-"):
             return None
         if re.fullmatch(r"-[a-z]*c", word):
-            rest = words[index + 1 :]
-            return recognise_script(rest[0]) or recognise_script(" ".join(rest)) if rest else None
+            script = words[index + 1 : index + 2]
+            whole = " ".join(words[index + 1 :])
+            return recognise_script("".join(script), depth=depth) or recognise_script(whole, depth=depth)
     return None
 
 

@@ -116,12 +116,10 @@ def deployment_from_log(
         for size in ("tp", "pp", "dp", "ep")
         if (value := facts.get(f"{size}_size", "")).isdecimal() and len(value) < 6
     }
-    engine: Engine = (
-        "sglang" if facts.get("engine") == "sglang" else "vllm" if facts.get("engine") == "vllm" else ""
-    )
+    engines: dict[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
     deployment = Deployment(
         name=name,
-        engine=engine,
+        engine=engines.get(facts.get("engine", ""), ""),
         version=facts.get("version", ""),
         arguments=MappingProxyType(arguments),
         layout=Layout(**sizes),
