@@ -309,3 +309,9 @@ def test_another_services_failure_is_not_ours() -> None:
 def test_nothing_at_all() -> None:
     assert read_incidents([]) == ()
     assert incidents("") == ()
+
+
+def test_a_word_that_a_shell_also_says_is_no_death() -> None:
+    prefix = "INFO 05-12 14:03:59 [async_llm.py:412] "
+    assert incidents(f"{prefix}Aborted request cmpl-1.", f"{prefix}Killed 3 idle sessions.") == ()
+    assert incident("./run.sh: line 3:  4711 Killed                  python -m x").initiator is not None

@@ -201,7 +201,8 @@ def _check(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
 _UNIT = r"(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope|socket|mount)): "
 _STATUS = r"code=(?P<code>exited|killed|dumped), status=(?P<number>\d{1,3})/(?P<status>[\w-]{1,40})"
 _SHELL = r"(?:\S{1,200}: line \d{1,7}: +\d{1,10} )?"  # bash names the script and the pid
-_DUMPED = r"(?: {0,20}\(core dumped\))?(?: {1,20}\S.{0,400})?\s*$"
+# and sets the command apart by a column of spaces: "Aborted request" is no death
+_DUMPED = r"(?: {0,20}\(core dumped\)(?: {1,20}\S.{0,400})?| {2,20}\S.{0,400})?\s*$"
 _ROOT, _DEATH, _TIMEOUT = Weight.ROOT, Weight.DEATH, Weight.TIMEOUT
 _CONSEQUENCE, _SERVICE, _ERROR = Weight.CONSEQUENCE, Weight.SERVICE, Weight.ERROR
 
