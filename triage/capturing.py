@@ -32,10 +32,12 @@ def capture(
     directory: Path,
     unit: str = "",
     *logs: LogSource,
+    source: bool = True,
 ) -> Captured:
     """Diagnose, ask what a person would want to know besides, and write both as a case.
 
-    What it must give from now on is taken from the written, redacted case. Raises TriageError.
+    Without `source`, the engine's program text is left out; probes that read it will say so. What it must
+    give from now on is taken from the written, redacted case. Raises TriageError.
     """
     from triage.evidence.case import read_case, write_case
     from triage.evidence.queries import GpuInventory, ListeningPorts, MemoryInfo, OsRelease
@@ -44,7 +46,7 @@ def capture(
     besides: tuple[Query[Any], ...] = (OsRelease(), MemoryInfo(), GpuInventory(), ListeningPorts())
     for query in besides:
         evidence.ask(query)
-    write_case(directory, evidence, unit=unit, log=logs[0] if logs else None)
+    write_case(directory, evidence, unit=unit, log=logs[0] if logs else None, source=source)
     expected = replay.expectation(replay.diagnose_case(directory, knowledge))
     text = yaml.safe_dump(
         expected.model_dump(mode="json", exclude_none=True, exclude_defaults=True), sort_keys=False

@@ -30,7 +30,7 @@ def main() -> int:
             prepare(directory)
         log, case = Path(scratch) / "service.log", Path(scratch) / "case"
         package = site_packages(directory) / "sglang"
-        environment = {**os.environ, "XDG_STATE_HOME": scratch}
+        environment = {**os.environ, "XDG_STATE_HOME": scratch, "TRIAGE_LEDGER": f"{scratch}/ledger"}
         console.print("The real sglang 0.5.11 sources serve Kimi K2.6 with --pp-size 8, as a plain process.")
         with console.status("the service starts"), service(directory, log) as process:
             status = process.wait(timeout=60)
@@ -50,7 +50,7 @@ def main() -> int:
         with service(directory, log) as process:
             with console.status("the service starts"):
                 wait_until_healthy(process)
-            prove = ("verify", "local", "--no-restart", "--repeats", "2")
+            prove = ("verify", "local", "--no-restart", "--requests", "4", "--repeats", "2")
             if not act(console, environment, "Does it answer, and how fast?", prove, 0):
                 return 1
     console.print(f"\n[bold green]The story is told[/], in {time.monotonic() - start:.0f} s.")

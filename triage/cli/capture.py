@@ -29,6 +29,7 @@ def capture(
     log: Annotated[
         str | None, typer.Option(help="Take the log from this file instead of the journal.")
     ] = None,
+    source: Annotated[bool, typer.Option(help="Keep the engine's program text that the probes read.")] = True,
     format: FormatOption = Format.TEXT,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
@@ -43,7 +44,7 @@ def capture(
     knowledge = pipeline.load_knowledge()
     logs = given_logs(log)
     with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
-        case = capturing.capture(evidence, knowledge, output, unit, *logs)
+        case = capturing.capture(evidence, knowledge, output, unit, *logs, source=source)
     if format is Format.JSON:
         from triage.report import json
 

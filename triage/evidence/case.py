@@ -34,6 +34,7 @@ MANIFEST = "manifest.json"
 SCHEMA = "triage.case/1"
 ANSWERS = "answers"
 LOG = "log"
+LEFT_OUT = "left out: the case was captured without program text"
 SUBJECTS = ("unit", "path", "python", "program", "pid")  # the field of a query that names its file
 MAX_MANIFEST = 64 * 1024 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes
@@ -80,15 +81,21 @@ class _Manifest(BaseModel):
 
 
 def write_case(
-    directory: Path, evidence: LiveEvidence, unit: str = "", log: LogSource | None = None
+    directory: Path,
+    evidence: LiveEvidence,
+    unit: str = "",
+    log: LogSource | None = None,
+    source: bool = True,
 ) -> tuple[Path, ...]:
     """Write everything that `evidence` was asked, with people, machines and addresses replaced.
 
-    The directory appears whole or not at all. Raises RefusedError when something else is in its
-    place, UnreachableError when it cannot be written. Returns the files of the bundle.
+    Without `source`, program text that was read is left out. The directory appears whole or not at all.
+    Raises RefusedError when something else is in its place, UnreachableError when it cannot be written. Returns the files of the bundle.
     """
     _check_place(directory)
     recorded, unit, log = _anonymous(evidence, unit, log)
+    if not source:
+        recorded = tuple(map(_without_source, recorded))
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -143,12 +150,17 @@ def _anonymous(
                 None if each.text is None else text(each.text),
                 text(each.missing),
                 each.partial,
+                each.source,
             )
             for each in recorded
         ),
         text(unit),
         log,
     )
+
+
+def _without_source(recorded: Recorded) -> Recorded:
+    return replace(recorded, text=None, missing=LEFT_OUT) if recorded.source and recorded.text else recorded
 
 
 def _write_bundle(

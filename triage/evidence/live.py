@@ -54,4 +54,5 @@ class LiveEvidence:
             return Recorded(query.key, command, missing=self._redactor.redact(str(reason)))
         if output.cut == "time" and not text.strip():
             return Recorded(query.key, command, missing=f"no answer within {query.timeout:g} s")
-        return Recorded(query.key, command, self._redactor.redact(text, query.is_source), partial=output.cut)
+        text = self._redactor.redact(text, query.is_source)
+        return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)

@@ -23,6 +23,7 @@ class Recorded:
     text: str | None = None
     missing: str = ""
     partial: str = ""
+    source: bool = False  # the text is that of a program
 
 
 def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:

@@ -45,9 +45,9 @@ def lines(result: Verification) -> Iterator[Text]:
     yield Text(safe_line(f"{result.deployment} · {result.engine} {result.version} · {result.model}"), "bold")
     if start.ready:
         yield Text(f"ready {start.seconds:.1f} s after the restart" if start.restarted else "ready")
-        yield Text(
-            "  " + ", ".join(safe_line(f"{phase.name} {phase.at:.1f} s") for phase in start.phases), "dim"
-        )
+        if start.phases:
+            told = ", ".join(safe_line(f"{phase.name} {phase.at:.1f} s") for phase in start.phases)
+            yield Text(f"  {told}", "dim")
     else:
         yield Text(safe_line(f"not ready: {start.failure}"), "bold red")
     if result.sample:
