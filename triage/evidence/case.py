@@ -90,7 +90,8 @@ def write_case(
     """Write everything that `evidence` was asked, with people, machines and addresses replaced.
 
     Without `source`, program text that was read is left out. The directory appears whole or not at all.
-    Raises RefusedError when something else is in its place, UnreachableError when it cannot be written. Returns the files of the bundle.
+    Raises RefusedError when something else is in its place, UnreachableError when it cannot be written.
+    Returns the files of the bundle.
     """
     _check_place(directory)
     recorded, unit, log = _anonymous(evidence, unit, log)
