@@ -23,6 +23,7 @@ _CHECKOUT = re.compile(r"(?:^|[/\\])((?:" + "|".join(ENGINES) + r")[/\\])")
 _ACCESSOR = re.compile(
     r"_{0,2}get(?:_\w{1,100}|item__|attr__|attribute__)?$|__call__$|_wrapped_call_impl$|_call_impl$"
 )
+_MAKES = re.compile(r"[\w., ]{1,200} = [^=].{0,400}\(")
 _WRAPPERS = frozenset(
     ("wrapper", "inner", "_inner_fn", "decorate_context", "sync_wrapper", "old_init", "_fn")
 )
@@ -51,6 +52,13 @@ def _is_library(frame: Frame) -> bool:
     return file.startswith("<") or bool(_PACKAGES.search(file) or _STANDARD.search(file)) or "/bin/" in file
 
 
+def _does_work(getter: Frame, inmost: Frame | None) -> bool:
+    """Whether a function that is called like an accessor makes something, or has others make it."""
+    if inmost is None or getter is inmost or _ACCESSOR.match(inmost.function):
+        return bool(_MAKES.match(getter.code.strip()))
+    return not engine_of(inmost)
+
+
 def culprit(frames: Sequence[Frame]) -> Frame | None:
     """The innermost frame in the engine's own code that does more than hand something out.
 
@@ -58,8 +66,11 @@ def culprit(frames: Sequence[Frame]) -> Frame | None:
     the innermost frame outside libraries, else the innermost one.
     """
     own = [frame for frame in frames if engine_of(frame)]
+    inmost = frames[-1] if frames else None
     for frame in reversed(own):
-        if not _ACCESSOR.match(frame.function) and frame.function not in _WRAPPERS:
+        if frame.function in _WRAPPERS:
+            continue
+        if not _ACCESSOR.match(frame.function) or _does_work(frame, inmost):
             return frame
     if own:
         return own[-1]

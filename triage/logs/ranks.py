@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from triage.logs.run import Run
+from triage.logs.settle import by_label
 
 ORDER = ("DP", "PP", "PCP", "ATTN_CP", "MOE_DP", "TP", "DCP", "EP", "ETP", "rank")
 MAX_RANKS = 4096
@@ -29,9 +30,8 @@ def name_of(ranks: Iterable[str]) -> str:
 
 def known(run: Run) -> list[frozenset[str]]:
     """Every rank that the log or the layout names, in order, each by its most exact name."""
-    seen = {ranks for ranks in run.ranks if not all(label.startswith("rank") for label in ranks)}
-    if not seen:
-        seen = set(run.ranks)
+    named = {by_label(run, ranks) for ranks in run.ranks}
+    seen = {ranks for ranks in named if not all(label.startswith("rank") for label in ranks)} or named
     if not seen:
         return []  # it failed before any rank was there
     dimensions = {parts(label)[1] for ranks in seen for label in ranks}

@@ -16,6 +16,12 @@ SAMPLE = 400
 MAX_PARTS = 256
 """Pieces of one line, as container runtimes cut it (16 KiB each), that are joined again."""
 
+RSYSLOG = "#033["
+"""How rsyslog writes the beginning of a terminal escape."""
+
+SPLITS = ("\r", "\n", "/s", "\x1b", "\0", RSYSLOG)
+"""What a line holds that is more than one, or more than text."""
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _RECORD_INSIDE = re.compile(
     r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?(?: [A-Z][A-Z_]{1,9}\d{1,6}){0,12}\] \S"
@@ -119,7 +125,7 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
 def _split(line: Line, carriage: bool) -> Iterable[Line]:
     """The lines inside a line: escapes away, progress bars parted from what is glued to them."""
     text = line.text
-    if not ("\r" in text or "\n" in text or "/s" in text or "\x1b" in text or "\0" in text):
+    if not any(map(text.__contains__, SPLITS)):
         return (line,)
     text = clean(text)
     if "\n" in text or "\r" in text:
@@ -181,6 +187,8 @@ def _torn(line: Line, peel: Peeler) -> Iterator[Line]:
 
 def clean(text: str) -> str:
     """Without terminal escapes and the NULs that a truncated log begins with."""
+    if RSYSLOG in text:
+        text = text.replace(RSYSLOG, "\x1b[")
     if "\x1b" in text:
         text = _ANSI.sub("", text).replace("\x1b", "")
     return text.replace("\0", "") if "\0" in text else text

@@ -115,7 +115,9 @@ class Run:
             self.phase = phase
             if len(self.phases) < MAX_RANKS:
                 self.phases[line.ranks] = phase
-        self.ready = self.ready or ready
+        if ready:
+            self.ready = True
+            self.phases.clear()  # what the main process says of all
 
     def phase_at(self, line: Line) -> str:
         return self.phases.get(line.ranks) or self.phase

@@ -34,10 +34,10 @@ def _name(run: Run, found: Found) -> None:
             told = ranks_of(run, found.process)
         if told:
             found.who.add(told)
-    found.who = {_by_label(run, ranks) for ranks in found.who}
+    found.who = {by_label(run, ranks) for ranks in found.who}
 
 
-def _by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
+def by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
     """`rank3` as the engine calls it, where the layout tells."""
     numbers = [label[4:] for label in ranks if label.startswith("rank")]
     if len(numbers) != 1 or len(ranks) != 1:

@@ -115,8 +115,10 @@ def _oom(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
 
 def _xid(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     number = int(match["xid"])
-    kind = "SXid" if line.text[max(match.start() - 1, 0)] == "S" else "Xid"
-    hit = symptom.hit(line, type=f"{kind} {number}", message=line.text[match.start() :].strip())
+    switch = line.text.startswith("SXid", match.start() - 1)
+    hit = symptom.hit(
+        line, type=f"{'S' * switch}Xid {number}", message=line.text[match.start() - switch :].strip()
+    )
     if number == 45:
         hit = replace(hit, weighed=Weighed(Weight.CONSEQUENCE, "Xid 45 follows of another GPU error"))
     pid = _compiled(r".{0,80}\bpid='?(\d{1,10})").match(line.text, match.end())
@@ -170,6 +172,11 @@ def _result(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     return hit
 
 
+def _exited(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
+    # 0 and the signals with which a container is stopped are no failure
+    return None if match["code"] in ("0", "130", "143") else _died(symptom, line, match)
+
+
 def _of_service(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     return replace(symptom.hit(line), key=("service", symptom.type))
 
@@ -200,6 +207,7 @@ def _check(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
 
 _UNIT = r"(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope|socket|mount)): "
 _STATUS = r"code=(?P<code>exited|killed|dumped), status=(?P<number>\d{1,3})/(?P<status>[\w-]{1,40})"
+_RESULTS = "exit-code|signal|core-dump|oom-kill|timeout|watchdog|start-limit-hit|resources|protocol"
 _SHELL = r"(?:\S{1,200}: line \d{1,7}: +\d{1,10} )?"  # bash names the script and the pid
 # and sets the command apart by a column of spaces: "Aborted request" is no death
 _DUMPED = r"(?: {0,20}\(core dumped\)(?: {1,20}\S.{0,400})?| {2,20}\S.{0,400})?\s*$"
@@ -211,7 +219,7 @@ _KERNEL: tuple[Symptom, ...] = (
         "the kernel's OOM killer ended a process", _oom, inside=True),
     Symptom("oom-kill:constraint=", r"oom-kill:constraint=.{0,4000}?,task=[^,]{1,64},pid=(?P<pid>\d{1,10})",
         "kernel", "oom-kill", _ROOT, "the kernel's OOM killer ended a process", _oom, inside=True),
-    Symptom("Xid (", r"Xid \([^)]{1,80}\): (?P<xid>\d{1,4})", "kernel", "Xid", _ROOT,
+    Symptom("Xid (", r"Xid \([^)]{1,80}\): (?P<xid>\d{1,6})", "kernel", "Xid", _ROOT,
         "the driver reported an error of the GPU", _xid, inside=True),
     Symptom("fallen off the bus", r"", "kernel", "gpu-lost", _ROOT, "a GPU is gone from the bus",
         kernel=True),
@@ -240,6 +248,10 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
         "how the service manager saw the end", _main_exited),
     Symptom("Failed with result", _UNIT + r"Failed with result '(?P<result>[\w-]{1,40})'", "service", "",
         _SERVICE, "how the service manager saw the end", _result),
+    Symptom("Result=", rf"Result=(?P<result>{_RESULTS})$", "service", "", _SERVICE,
+        "how the service manager saw the end", _result),
+    Symptom("Active: failed (Result: ", rf"\s*Active: failed \(Result: (?P<result>{_RESULTS})\)", "service",
+        "", _SERVICE, "how the service manager saw the end", _result),
     Symptom("killed by the OOM killer", _UNIT + "A process of this unit has been killed by the OOM killer",
         "service", "oom-kill", _ROOT, "systemd says that the OOM killer ended a process", _of_service),
     Symptom(" due to memory ", r"Killed /\S{1,300} due to memory (?:pressure|used)", "service", "oom-kill",
@@ -273,6 +285,8 @@ _CHILDREN: tuple[Symptom, ...] = (
     Symptom("failed (exitcode:",
         r"failed \(exitcode: (?P<code>-?\d{1,6})\) local_rank: (?P<index>\d{1,6}) \(pid: (?P<pid>\d{1,10})\)",
         "signal", "died", _DEATH, "", _died, inside=True),
+    Symptom(" exited with code ", r"[\w.-]{1,200} exited with code (?P<code>\d{1,3})$", "signal", "died",
+        _DEATH, "", _exited),
     Symptom("A worker died or was killed while executing a task", r".{0,4000}?Worker PID: (?P<pid>\d{1,10})",
         "signal", "died", _DEATH, "", _died),
     Symptom(" dumped core", r"Process (?P<pid>\d{1,10}) \(.{1,64}\) of user \d{1,10} dumped core", "signal",

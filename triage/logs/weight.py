@@ -43,6 +43,7 @@ _TYPES: dict[str, Weighed] = {
     "EOFError": Weighed(Weight.CONSEQUENCE, "the process at the other end of a pipe is gone"),
     "ChildFailedError": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),
     "ProcessRaisedException": Weighed(Weight.CONSEQUENCE, "the launcher reports that a child failed"),
+    "CalledProcessError": Weighed(Weight.DEATH, "a program that it ran failed"),
     "BrokenProcessPool": Weighed(Weight.DEATH, "a process of a pool died"),
     **dict.fromkeys(
         ("BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
@@ -71,6 +72,7 @@ _TYPES: dict[str, Weighed] = {
 _PHRASES: tuple[tuple[str, Weighed], ...] = (
     (
         r"see (?:the )?(?:root cause|stack trace|error messages?|logs?)\b|check the stack trace above"
+        r"|check the logs for more details|error raised in subprocess:"
         r"|initialization failed due to an exception in a background|engine core initialization failed"
         r"|engine process failed to start|background loop (?:has errored|is stopped)"
         r"|engine loop (?:is not running|has died)|failed core proc",

@@ -1,6 +1,6 @@
 """journald as `journalctl` prints it: the short forms, and JSON lines.
 
-    Nov 29 16:22:15 gpu01 python[75]: text
+    Nov 29 16:22:15 gpu01 python[75]: text            (gpu01 is missing with --no-hostname)
     2026-11-29T16:22:15.123456+0000 gpu01 systemd[1]: text
     Sun 2026-11-29 16:22:15 UTC gpu01 python[75]: text
     1795969335.522175 gpu01 python[75]: text
@@ -23,8 +23,10 @@ from triage.logs.line import Line
 STARTS = "[JFMASOND0123456789TW"
 
 _WHO = r"(?P<host>[\w.-]{1,255}) (?P<who>[^\s:\[\]]{1,128})(?:\[(?P<pid>\d{1,10})\])?: ?"
-_SHORT = re.compile(
-    r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{1,9}))? " + _WHO
+_DAY = r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{1,9}))? "
+_SHORT = re.compile(_DAY + _WHO)
+_NO_HOST = re.compile(
+    _DAY + r"(?P<host>)(?P<who>[^\s:\[\]]{1,128}(?=\[)|kernel)(?:\[(?P<pid>\d{1,10})\])?: ?"
 )
 _ISO = re.compile(
     r"(?:[A-Z][a-z]{2} )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
@@ -50,7 +52,7 @@ def peel(line: Line) -> bool:
     elif text[0].isdigit():
         match = _ISO.match(text) or _UNIX.match(text)
     else:
-        match = _SHORT.match(text) or _ISO.match(text)
+        match = _SHORT.match(text) or _NO_HOST.match(text) or _ISO.match(text)
     if match is None:
         return False
     part = match.groupdict()
