@@ -45,6 +45,12 @@ class Expected(BaseModel):
     )  # by line
 
 
+def gaps() -> dict[str, str]:
+    """Cases that are known to come out wrong, and why."""
+    found: dict[str, str] = yaml.safe_load((CORPUS / "gaps.yaml").read_text("utf-8"))
+    return found
+
+
 def cases() -> list[Path]:
     return sorted(path.parent for path in CORPUS.glob("*/expected.yaml"))
 
