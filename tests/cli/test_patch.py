@@ -66,6 +66,7 @@ def test_show_apply_status_rollback(root: Path, triage: Triage) -> None:
     assert f"{ID}: applicable" in shown.stdout
     assert "-            self.v_head_dim = model_runner.token_to_kv_pool.get_value_buffer(0)" in shown.stdout
     assert "memory_pool.py:3 " in shown.stdout  # the line that the precondition was read from
+    assert f"next: triage patch local --package-root {root}/sglang --id {ID} --apply" in shown.stdout
     assert backend(root) == BACKEND_SOURCE
 
     applied = triage.apply("--yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,7 +129,8 @@ def show(
             _print_changes(changes)
             _print_hint(host, unit, changes)
         elif any(plan.edits for _, plan in plans):
-            print("nothing was changed; the same command with --apply makes the change")
+            ids = [patch.id for patch, plan in plans if plan.edits]
+            print(f"nothing was changed; next: {_command(host, unit, package_root, ids)}")
     if apply:
         _refuse_what_is_not_mended(host, plans, changes)
 
@@ -404,6 +406,13 @@ def _print_hint(host: str, unit: str, changes: Sequence[Change]) -> None:
         print(f"restart the service to run it: triage verify {host}{f' --unit {unit}' if unit else ''}")
     elif changes:
         print("nothing was changed: it was applied before")
+
+
+def _command(host: str, unit: str, package_root: str, ids: Iterable[str]) -> str:
+    """What makes the change that was shown, ready to paste."""
+    options = [("--unit", unit), ("--package-root", package_root), *(("--id", id) for id in ids)]
+    words = [word for name, value in options if value for word in (name, value)]
+    return shlex.join(["triage", "patch", host, *words, "--apply"])
 
 
 def _print_json(
