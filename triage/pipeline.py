@@ -78,7 +78,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     else:
         deployment, *others = discover(evidence, unit)
         sources = log_sources(evidence, deployment)
-    incidents = read_incidents(sources)
+    unread = {source.name: source.missing for source in sources if source.missing}
+    incidents = read_incidents([source for source in sources if not source.missing])
     if not incidents:
         _require_text(logs)
     if logs and incidents and not deployment.engine:
@@ -88,7 +89,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     patches = {patch.id: patch for patch in knowledge.patches}
     findings = []
     for incident in incidents:
-        diagnoses = engine.diagnose(incident, deployment, evidence, tree, knowledge.rules, patches)
+        diagnoses = engine.diagnose(incident, deployment, evidence, tree, knowledge.rules, patches, unread)
         findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses)))
     notes = [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial

@@ -7,7 +7,7 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost
 from triage.errors import UnreachableError
-from triage.evidence.logs import log_sources
+from triage.evidence.logs import KERNEL, log_sources
 from triage.evidence.model import Deployment
 from triage.evidence.queries import Journal, UnitRuns
 from triage.hosts import Output
@@ -33,9 +33,17 @@ def test_the_journal_of_the_run_and_the_kernel_of_its_time(host: ScriptedHost) -
     assert "--until=@1795972568" in asked
 
 
-def test_a_kernel_log_that_cannot_be_read_or_is_empty_is_left_out(host: ScriptedHost) -> None:
+def test_a_kernel_log_that_cannot_be_read_says_why(host: ScriptedHost) -> None:
     journal(host, RUN, (RECORDED / "journal").read_bytes())
-    assert len(log_sources(host.evidence, UNIT)) == 1
+    run, kernel = log_sources(host.evidence, UNIT)
+    assert run.data
+    assert not run.missing
+    assert (kernel.name, kernel.data) == (KERNEL, b"")
+    assert kernel.missing
+
+
+def test_an_empty_kernel_log_is_left_out(host: ScriptedHost) -> None:
+    journal(host, RUN, (RECORDED / "journal").read_bytes())
     host.commands["journalctl"] = b""
     assert len(log_sources(host.evidence, UNIT)) == 1
 
@@ -75,7 +83,7 @@ def test_of_a_service_that_restarts_the_run_that_failed_comes_first(host: Script
     journal(host, failed, b"__REALTIME_TIMESTAMP=1000000\nMESSAGE=failed run\n\n")
     journal(host, now, b"__REALTIME_TIMESTAMP=2000000\nMESSAGE=present run\n\n")
     looping = Deployment("k", unit="kimi.service", state="activating", restarts=3, invocation=now)
-    first, second = log_sources(host.evidence, looping)
+    first, second, _ = log_sources(host.evidence, looping)
     assert b"failed run" in first.data
     assert b"present run" in second.data
 

@@ -11,14 +11,16 @@ from triage.evidence.queries import Journal, KernelLog, ProcessOutput, TailFile,
 from triage.evidence.queries.journal import NEEDS
 from triage.logs.model import LogSource
 
+KERNEL = "kernel log"
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
 
 
 def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, ...]:
     """The log of the deployment's latest run and the kernel's lines of its time, in canonical form.
 
-    Where systemd has started it anew after a failure, the run that failed comes first. Raises
-    UnreachableError when the log cannot be read, or is empty: silence is not health.
+    A kernel log that cannot be read is a source without data that says why. Where systemd has started it
+    anew after a failure, the run that failed comes first. Raises UnreachableError when the log cannot be
+    read, or is empty: silence is not health.
     """
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
@@ -53,8 +55,10 @@ def _kernel(evidence: Evidence, sources: tuple[LogSource, ...]) -> Iterator[LogS
         return
     query = KernelLog(min(moments) - KERNEL_MARGIN, max(moments) + KERNEL_MARGIN)
     answer = evidence.ask(query)
-    if answer.value:
-        yield LogSource("kernel log", answer.value.encode("utf-8", "replace"), answer.partial)
+    if answer.value is None:
+        yield LogSource(KERNEL, b"", missing=answer.missing)
+    elif answer.value:
+        yield LogSource(KERNEL, answer.value.encode("utf-8", "replace"), answer.partial)
 
 
 def _span(data: bytes) -> Iterator[int]:

@@ -12,6 +12,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
+from triage.logs.content import Content
+
 Role = Literal["initiator", "victim", "teardown", "benign"]
 FaultKind = Literal["exception", "error", "signal", "service", "kernel", "native"]
 
@@ -124,3 +126,4 @@ class LogSource:
     data: bytes
     partial: str = ""
     format: str = ""
+    missing: str = ""  # why there is no data

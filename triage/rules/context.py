@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from triage.evidence.model import Deployment, Evidence, Layout, Unanswered
+from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
 
@@ -25,6 +25,7 @@ class Context:
     frames: Mapping[str, Frame]
     tree: SourceTree
     patches: Mapping[str, Patch]
+    unread: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # logs that could not be read, and why
 
     @property
     def service(self) -> str:

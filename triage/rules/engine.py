@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from triage.evidence.model import Deployment, Evidence
+from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Incident
 from triage.patching.model import SourceTree
 from triage.rules import probes
@@ -29,8 +29,12 @@ def diagnose(
     tree: SourceTree,
     rules: Iterable[Rule],
     patches: Mapping[str, Patch],
+    unread: Mapping[str, str] = EMPTY,
 ) -> tuple[Diagnosis, ...]:
-    """Every rule that fits the incident's initiator, or each candidate where that is open; best first."""
+    """Every rule that fits the incident's initiator, or each candidate where that is open; best first.
+
+    `unread` names logs that could not be read, and why.
+    """
     found: dict[str, Diagnosis] = {}
     faults = (incident.initiator,) if incident.initiator else incident.candidates
     for fault in faults:
@@ -38,7 +42,7 @@ def diagnose(
             matched = match(rule, incident, fault)
             if matched is not None and rule.id not in found:
                 context = Context(
-                    evidence, deployment, incident, matched.fault, matched.frames, tree, patches
+                    evidence, deployment, incident, matched.fault, matched.frames, tree, patches, unread
                 )
                 found[rule.id] = _apply(matched, context)
     return tuple(sorted(found.values(), key=_rank))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from triage.evidence.logs import KERNEL
 from triage.evidence.model import Unanswered
 from triage.logs.model import Fault
 from triage.rules.context import Context
@@ -17,8 +18,7 @@ def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
     if kills or context.deployment.result == "oom-kill":
         told = kills[0].message if kills else "the unit's result is oom-kill"
         return Finding("falsifier", "fail", f"{probe.says}: {told}")
-    if context.evidence.origin.kind == "log":
-        raise Unanswered("the log alone does not hold the kernel's lines")
+    _require_kernel_log(context)
     status = context.deployment.exit_status
     ended = f"; the unit ended by {status}, result {context.deployment.result}" if status else ""
     return Finding("falsifier", "pass", f"{probe.says}{ended}")
@@ -28,8 +28,7 @@ def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
     for fault in context.incident.faults:
         if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
             return Finding("probe", "pass", f"{probe.says}: {fault.message}")
-    if context.evidence.origin.kind == "log":
-        raise Unanswered("the log alone does not hold the kernel's lines")
+    _require_kernel_log(context)
     return Finding("probe", "fail", f"{probe.says}: the kernel log of the run has no such line")
 
 
@@ -39,6 +38,14 @@ def unit_result(probe: UnitResult, context: Context) -> Finding:
         raise Unanswered("the service manager's record of the run is not known")
     holds = re.fullmatch(probe.result, result) is not None
     return Finding("probe", "pass" if holds else "fail", f"{probe.says}: result {result}")
+
+
+def _require_kernel_log(context: Context) -> None:
+    """Silence means something only where the kernel's lines were read."""
+    if not context.examined:
+        raise Unanswered("the log alone does not hold the kernel's lines")
+    if KERNEL in context.unread:
+        raise Unanswered(f"the kernel log could not be read: {context.unread[KERNEL]}")
 
 
 def _is_oom_kill(fault: Fault) -> bool:
