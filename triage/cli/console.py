@@ -41,15 +41,11 @@ def working(doing: str) -> Iterator[None]:
 
 
 def agreed(question: str, yes: bool) -> bool:
-    """Ask a person, unless `yes` was said beforehand; where there is none, and at Ctrl-D, it is no."""
+    """Ask a person, unless `yes` was said beforehand. Without a person or an answer, it is no."""
     if yes or not sys.stdin.isatty():
         return yes
-    import typer
-
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        return False
+    print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def print_error(error: TriageError) -> None:

@@ -35,6 +35,11 @@ def replay(
             print(f"{'FAIL' if result.differences else 'ok  '} {safe_line(result.name)}", flush=True)
             for difference in result.differences:
                 print(f"       {safe_line(f'{difference.part} {difference.text}')}")
+    if junit is not None:
+        from triage.files import write_atomically
+        from triage.report.junit import junit as render
+
+        write_atomically(junit, render(results).encode())
     failed = sum(bool(result.differences) for result in results)
     if format is Format.JSON:
         from triage.report import json
@@ -44,9 +49,4 @@ def replay(
         parts = Counter(part for item in results for part in {found.part for found in item.differences})
         told = "".join(f", {part} of {count}" for part, count in parts.most_common())
         print(f"{len(results)} cases, {failed} differ{told}")
-    if junit is not None:
-        from triage.files import write_atomically
-        from triage.report.junit import junit as render
-
-        write_atomically(junit, render(results).encode())
     raise typer.Exit(ExitCode.FOUND if failed else ExitCode.OK)
