@@ -10,7 +10,7 @@ from types import MappingProxyType
 from triage.logs import ranks, roles
 from triage.logs.fingerprint import fingerprint
 from triage.logs.frames import engine_of
-from triage.logs.model import Incident, LogSource
+from triage.logs.model import Incident, LogSource, Phase
 from triage.logs.run import Found, Run
 from triage.logs.scan import Scan
 from triage.logs.settle import settle
@@ -176,6 +176,7 @@ def _incident(run: Run) -> Incident | None:
         silent_ranks=tuple(ranks.name_of(who) for who in silent),
         facts=MappingProxyType(facts),
         phase=initiator.phase if initiator else run.phase,
+        phases=tuple(Phase(name, step.time, ranks.names(step.who)) for name, step in run.steps.items()),
     )
 
 

@@ -92,6 +92,15 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """A step that a run logged: when it was first said, and by which ranks, in order."""
+
+    name: str
+    time: datetime | None
+    ranks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Incident:
     """The faults of one run of a deployment.
 
@@ -111,6 +120,7 @@ class Incident:
     silent_ranks: tuple[str, ...] = ()  # known to exist, and said nothing of the fault, in order
     facts: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
     phase: str = ""  # the last phase that the engine logged before the initiator
+    phases: tuple[Phase, ...] = ()  # all of them, as they were first logged
     count: int = 1  # identical runs folded into this one
 
 
@@ -118,12 +128,13 @@ class Incident:
 class LogSource:
     """One source of log lines: bytes as they came, and a name for positions.
 
+    `data` of a large log is `Stored`: it lies in a file, and is sliced like bytes.
     `format` names the layers of prefix (`triage.logs.formats.NAMES`), outermost first and parted by commas;
     "" leaves it to what the lines look like.
     """
 
     name: str
-    data: bytes
+    data: Content
     partial: str = ""
     format: str = ""
     missing: str = ""  # why there is no data

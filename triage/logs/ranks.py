@@ -28,6 +28,11 @@ def name_of(ranks: Iterable[str]) -> str:
     return " ".join(sorted(ranks, key=parts))
 
 
+def names(who: Iterable[frozenset[str]]) -> tuple[str, ...]:
+    """The names of several processes, in order."""
+    return tuple(name_of(ranks) for ranks in sorted(who, key=lambda ranks: sorted(map(parts, ranks))))
+
+
 def known(run: Run) -> list[frozenset[str]]:
     """Every rank that the log or the layout names, in order, each by its most exact name."""
     named = {by_label(run, ranks) for ranks in run.ranks}

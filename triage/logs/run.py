@@ -56,6 +56,14 @@ class Found:
 
 
 @dataclass(eq=False)
+class Step:
+    """When a phase was first said, and who said it."""
+
+    time: datetime | None
+    who: set[frozenset[str]] = field(default_factory=set)
+
+
+@dataclass(eq=False)
 class Run:
     """What is known of a run so far; `saw`, `say`, `add` tell it more."""
 
@@ -73,6 +81,7 @@ class Run:
     workers: dict[str, int] = field(default_factory=dict)  # the engine's name of a process -> pid
     phase: str = ""
     phases: dict[frozenset[str], str] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)  # every phase, as it was first said
     active: bool = False  # something other than the service manager spoke
     starting: bool = False  # systemd said "Starting", so its "Started" tells of the same start
     ready: bool = False
@@ -113,6 +122,9 @@ class Run:
             merge(self.facts, name, value)
         if phase:
             self.phase = phase
+            step = self.steps.setdefault(phase, Step(line.time))
+            if line.ranks and len(step.who) < MAX_TOGETHER:
+                step.who.add(line.ranks)
             if len(self.phases) < MAX_RANKS:
                 self.phases[line.ranks] = phase
         if ready:
@@ -157,6 +169,8 @@ class Run:
         for key, found in other.found.items():
             self.add(found, key)
         self.errors.update(other.errors)
+        for name, step in other.steps.items():
+            self.steps.setdefault(name, Step(step.time)).who.update(step.who)
         self.ranks |= other.ranks
         self.pids.update(other.pids)
         self.workers.update(other.workers)
