@@ -63,11 +63,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replayed:
-    """One case diagnosed again. `differences` is empty when it gave what was expected."""
+    """One case diagnosed again. `differences` is empty when it gave what was expected.
+
+    `found` is what it gave, None for a case that could not be read.
+    """
 
     name: str
     seconds: float
     differences: tuple[Difference, ...]
+    found: Expected | None = None
 
 
 def find_cases(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -93,12 +97,14 @@ def replay(cases: Iterable[Path], knowledge: pipeline.Knowledge) -> Iterator[Rep
     """Diagnose each case again. A case that cannot be read is a difference, not an end."""
     for case in cases:
         start = time.monotonic()
+        found = None
         try:
             expected = load_model(case / EXPECTED, Expected, "expectation")
-            differences = tuple(compare(expected, diagnose_case(case, knowledge)))
+            report = diagnose_case(case, knowledge)
+            differences, found = tuple(compare(expected, report)), expectation(report)
         except TriageError as error:
             differences = (Difference("error", str(error)),)
-        yield Replayed(str(case), time.monotonic() - start, differences)
+        yield Replayed(str(case), time.monotonic() - start, differences, found)
 
 
 def diagnose_case(case: Path, knowledge: pipeline.Knowledge) -> pipeline.Report:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triage.cli.options import Format, FormatOption, RulesOption
 from triage.errors import ExitCode
+
+if TYPE_CHECKING:
+    from triage.against import Flip, Found
 
 
 def replay(
@@ -17,17 +21,28 @@ def replay(
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REF",
+            help="Show which verdicts differ from those of other rules (a directory, for the shipped ones) "
+            "or of an earlier --format json result.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Diagnose captured cases again and compare with what they must give.
 
-    Exit code 1 when a case gives something else.
+    Exit code 1 when a case gives something else, or its verdict is not that of REF.
     """
     from triage import replay as replaying
+    from triage.against import flips as flipped
     from triage.pipeline import load_knowledge
     from triage.report.safe import safe_line
 
     knowledge = load_knowledge(rules or ())
     found = replaying.find_cases(cases)
+    before = None if against is None else _before(against, found)
     results = []
     for result in replaying.replay(found, knowledge):
         results.append(result)
@@ -41,12 +56,39 @@ def replay(
 
         write_atomically(junit, render(results).encode())
     failed = sum(bool(result.differences) for result in results)
+    flips = () if before is None else tuple(flipped(results, before))
     if format is Format.JSON:
         from triage.report import json
 
-        print(json.dumps(json.replay(results)))
+        print(json.dumps(json.replay(results, flips)))
     else:
         parts = Counter(part for item in results for part in {found.part for found in item.differences})
         told = "".join(f", {part} of {count}" for part, count in parts.most_common())
         print(f"{len(results)} cases, {failed} differ{told}")
-    raise typer.Exit(ExitCode.FOUND if failed else ExitCode.OK)
+        if before is not None:
+            _print_flips(flips, len(before))
+    raise typer.Exit(ExitCode.FOUND if failed or flips else ExitCode.OK)
+
+
+def _before(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
+    """What other rules, or an earlier result, say of the cases. Raises TriageError."""
+    from dataclasses import replace
+
+    from triage import against
+    from triage.pipeline import load_knowledge
+    from triage.rules.load import load_rules
+
+    if not reference.is_dir():
+        return against.from_result(reference, cases)
+    other = replace(load_knowledge(), rules=load_rules(base=reference))
+    return against.by_rules(cases, other)
+
+
+def _print_flips(flips: Sequence[Flip], compared: int) -> None:
+    from triage.report.safe import safe_line
+
+    for flip in flips:
+        print(f"FLIP {safe_line(flip.name)}")
+        for part, (before, now) in flip.changed.items():
+            print(f"       {part} {safe_line(before or '-', 200)} -> {safe_line(now or '-', 200)}")
+    print(f"{len(flips)} of {compared} verdicts flip")

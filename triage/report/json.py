@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from triage.against import Flip, parts
 from triage.capturing import Captured
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
@@ -152,8 +153,8 @@ def _time(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-def replay(results: Sequence[Replayed]) -> dict[str, Any]:
-    """`triage.replay/1`."""
+def replay(results: Sequence[Replayed], flips: Sequence[Flip] = ()) -> dict[str, Any]:
+    """`triage.replay/1`, with the verdicts that are not those of another result."""
     return {
         "schema": "triage.replay/1",
         "cases": [
@@ -161,8 +162,16 @@ def replay(results: Sequence[Replayed]) -> dict[str, Any]:
                 "name": item.name,
                 "passed": not item.differences,
                 "differences": [asdict(part) for part in item.differences],
+                "found": None if item.found is None else parts(item.found),
             }
             for item in results
+        ],
+        "flips": [
+            {
+                "name": item.name,
+                "changed": {part: {"before": old, "now": new} for part, (old, new) in item.changed.items()},
+            }
+            for item in flips
         ],
         "failed": sum(bool(item.differences) for item in results),
     }

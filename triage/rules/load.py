@@ -11,8 +11,8 @@ from triage.yamlfile import load_model
 KNOWLEDGE = Path(__file__).parent / "knowledge"
 
 
-def load_rules(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """The shipped rules and those of further directories, ordered by id.
+def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule, ...]:
+    """The shipped rules (or those of `base` instead) and those of further directories, ordered by id.
 
     Raises UsageError for a broken file, and for an id that stands twice.
     """
@@ -20,7 +20,7 @@ def load_rules(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
 
     rules: dict[str, Rule] = {}
     origin: dict[str, Path] = {}
-    for directory in (KNOWLEDGE, *extra):
+    for directory in (base, *extra):
         for path in rule_files(directory):
             rule = load_model(path, Rule, "rule")
             if rule.id in rules:
