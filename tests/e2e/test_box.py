@@ -39,8 +39,9 @@ Type=oneshot
 ExecStart=/usr/bin/python3 /opt/speakers.py
 """
 HOLDS_A_BOX = """\
-import sys, time
+import signal, sys, time
 from tests.e2e.box import Box
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits it as ignored
 with Box("held", address=sys.argv[1]) as box:
     print(box.pid, flush=True)
     time.sleep(60)

@@ -111,7 +111,12 @@ def test_the_story(stage, triage, tmp_path):
         == crash["incidents"][-1]["fingerprint"]
     )
 
-    # The playbook does all of it.
+    # The playbook takes the change back when the proof fails: here a start that may take only a second.
+    failed = triage("run", "pp8-bringup", HOST, "--yes", "--var", "timeout=1", code=1)
+    assert failed["status"] == "failed"
+    assert stage.box.run(["cat", triton_backend(crash)]).stdout == source
+
+    # Given time, it does all of it.
     run = triage("run", "pp8-bringup", HOST, "--yes")
     assert run["status"] == "done"
     assert stage.property("ActiveState") == "active"
