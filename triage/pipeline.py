@@ -107,9 +107,9 @@ def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:
 
 def _require_text(logs: Iterable[LogSource]) -> None:
     """What is no text holds no fault either, and that must not be taken for health. Raises UsageError."""
+    from triage.logs.content import beginning
+
     for log in logs:
-        first = re.search(rb"[^\0]", log.data)
-        start = first.start() if first else 0
-        sample = log.data[start : start + _SAMPLE].replace(b"\0", b"")
+        sample = beginning(log.data, _SAMPLE).replace(b"\0", b"")
         if 20 * len(_CONTROLS.findall(sample)) >= len(sample):
             raise UsageError("reading the log", log.name, "it is binary, not text", f"file {log.name}")

@@ -141,7 +141,7 @@ def _anonymous(
     anonymiser = Anonymiser(evidence.redactor, users_in(recorded), hosts)
     text = anonymiser.text
     if log is not None:
-        said = evidence.redactor.redact(log.data.decode("utf-8", "surrogateescape"))
+        said = evidence.redactor.redact(bytes(log.data).decode("utf-8", "surrogateescape"))
         log = replace(log, name=text(log.name), data=text(said).encode("utf-8", "surrogateescape"))
     return (
         tuple(
@@ -191,8 +191,9 @@ def _write_bundle(
         )
     told = None
     if log is not None:
-        (built / LOG).write_bytes(log.data)
-        told = _Log(name=log.name, sha256=hashlib.sha256(log.data).hexdigest(), partial=log.partial)
+        said = bytes(log.data)
+        (built / LOG).write_bytes(said)
+        told = _Log(name=log.name, sha256=hashlib.sha256(said).hexdigest(), partial=log.partial)
     manifest = _Manifest(schema=SCHEMA, created=created, unit=unit, log=told, answers=tuple(answers))
     text = manifest.model_dump_json(by_alias=True, indent=1, exclude_defaults=True)
     (built / MANIFEST).write_text(f"{text}\n", "utf-8")

@@ -50,7 +50,7 @@ def _failed_run(evidence: Evidence, deployment: Deployment) -> str:
 
 
 def _kernel(evidence: Evidence, sources: tuple[LogSource, ...]) -> Iterator[LogSource]:
-    moments = [moment for source in sources for moment in _span(source.data)]
+    moments = [moment for source in sources for moment in _span(bytes(source.data))]
     if not moments:
         return
     query = KernelLog(min(moments) - KERNEL_MARGIN, max(moments) + KERNEL_MARGIN)

@@ -39,8 +39,12 @@ SIGNALS = {
 }
 
 
+BEGINNINGS = ("Fatal Python error: ", "!!!!! Segfault", "terminate called ")
+
+
 def may_begin(text: str) -> bool:
-    return "Fatal Python error: " in text or "!!!!! Segfault" in text or "terminate called " in text
+    fatal, torch, thrown = BEGINNINGS
+    return fatal in text or torch in text or thrown in text
 
 
 class Dump:

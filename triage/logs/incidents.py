@@ -10,9 +10,9 @@ from types import MappingProxyType
 from triage.logs import ranks, roles
 from triage.logs.fingerprint import fingerprint
 from triage.logs.frames import engine_of
-from triage.logs.model import Incident, LogSource, Phase
+from triage.logs.model import Fault, Incident, LogSource, Phase
 from triage.logs.run import Found, Run
-from triage.logs.scan import Scan
+from triage.logs.scan import NUMBER_BITS, Scan
 from triage.logs.settle import settle
 from triage.logs.weight import Weighed, Weight
 
@@ -42,15 +42,15 @@ def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
     """
     runs: list[Run] = []
     kernel: list[Found] = []
-    for number, source in enumerate(sources):
-        scan = Scan(source, number)
+    scans = [Scan(source, number) for number, source in enumerate(sources)]
+    for scan in scans:
         scan.read()
         runs = _together(runs, scan.runs)
         kernel += scan.kernel
     runs = _of_engines(runs)
     _join_kernel(runs, kernel)
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
-    return _fold(incidents)
+    return tuple(_numbered(incident, scans) for incident in _fold(incidents))
 
 
 def _together(runs: list[Run], more: list[Run]) -> list[Run]:
@@ -190,6 +190,27 @@ def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
             ended = max(known.ended, incident.ended, key=_seconds)
             folded[incident.fingerprint] = replace(known, count=known.count + incident.count, ended=ended)
     return tuple(folded.values())
+
+
+def _numbered(incident: Incident, scans: Sequence[Scan]) -> Incident:
+    """With the real number of each fault's line (see `Scan.number`)."""
+
+    def numbered(fault: Fault) -> Fault:
+        position = fault.position
+        scan = scans[position.line >> NUMBER_BITS]
+        return replace(
+            fault,
+            position=replace(position, line=scan.number(position.line)),
+            chain=tuple(map(numbered, fault.chain)),
+            members=tuple(map(numbered, fault.members)),
+        )
+
+    return replace(
+        incident,
+        initiator=numbered(incident.initiator) if incident.initiator else None,
+        faults=tuple(map(numbered, incident.faults)),
+        candidates=tuple(map(numbered, incident.candidates)),
+    )
 
 
 def _seconds(time: datetime | None) -> float:

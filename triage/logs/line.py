@@ -43,6 +43,7 @@ class Line:
     kernel = False
     taken = False  # it is part of a traceback or dump
     lines: Sequence[int] = ()  # of the source that it was made of, where it is more than its own
+    gap = False  # lines before it were left out
     source = ""
     order = 0  # among all lines of all sources
     phase = ""  # of the engine's start, when it was written

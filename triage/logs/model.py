@@ -12,6 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
+from triage.logs.content import Content
 
 Role = Literal["initiator", "victim", "teardown", "benign"]
 FaultKind = Literal["exception", "error", "signal", "service", "kernel", "native"]
@@ -127,12 +128,13 @@ class Incident:
 class LogSource:
     """One source of log lines: bytes as they came, and a name for positions.
 
+    `data` of a large log is `Stored`: it lies in a file, and is sliced like bytes.
     `format` names the layers of prefix (`triage.logs.formats.NAMES`), outermost first and parted by commas;
     "" leaves it to what the lines look like.
     """
 
     name: str
-    data: bytes
+    data: Content
     partial: str = ""
     format: str = ""
     missing: str = ""  # why there is no data

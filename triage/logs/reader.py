@@ -9,9 +9,13 @@ from itertools import chain
 from triage.logs.formats import DOUBTFUL, Peeler, export, named
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import LogSource
+from triage.logs.windows import Windows
 
 SAMPLE = 400
 """Lines that are looked at to tell doubtful formats, and the direction of time."""
+
+SAMPLE_SIZE = 4 << 20
+"""Characters of them."""
 
 MAX_PARTS = 256
 """Pieces of one line, as container runtimes cut it (16 KiB each), that are joined again."""
@@ -30,40 +34,25 @@ _BETWEEN_RETURNS = re.compile(r"[^\r]+")
 _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 
 
-def read_lines(source: LogSource) -> Iterator[Line]:
-    """Every line of a source, oldest first; empty lines too, for they end messages."""
-    read = export.reader(source.data, source.format) or physical
-    entries: Iterable[Line] = read(source.data)
+def read_lines(source: LogSource, windows: Windows | None = None) -> Iterator[Line]:
+    """The lines of a source, or of its windows, oldest first; empty lines too, for they end messages."""
+    entries = export.reader(source.data, source.format)
+    windows = windows or Windows(source.data)
+    stream: Iterator[Line] = entries(source.data) if entries else windows.lines()
     head: list[Line] = []
-    stream = iter(entries)
+    size = 0
     for line in stream:
         head.append(line)
-        if len(head) >= SAMPLE:
+        size += len(line.text)
+        if len(head) >= SAMPLE or size > SAMPLE_SIZE:
             break
     peel = Peeler(families=named(source.format)) if source.format else Peeler(doubtful(head))
     # a record of several lines is joined with CR LF; a whole file in CR LF says nothing
     carriage = sum(line.text.endswith("\r") for line in head) < 0.9 * len(head)
-    if newest_first(head, peel):
-        held = [*head, *stream]
-        held.reverse()
-        return _finish(held, peel, carriage)
-    return _finish(chain(head, stream), peel, carriage)
-
-
-def physical(data: bytes) -> Iterator[Line]:
-    """The lines of a file, numbered from 1, undecodable bytes written as `\\xNN`."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        data = data.decode("utf-16", "backslashreplace").encode("utf-8", "backslashreplace")
-    at, number, size = 0, 0, len(data)
-    if data.startswith(b"\xef\xbb\xbf"):
-        at = 3
-    while at < size:
-        end = data.find(b"\n", at)
-        if end < 0:
-            end = size
-        number += 1
-        yield Line(number, data[at:end].decode("utf-8", "backslashreplace"))
-        at = end + 1
+    if not newest_first(head, peel):
+        return _finish(chain(head, stream), peel, carriage)
+    backward = reversed([*head, *stream]) if entries else windows.backward()
+    return _finish(backward, peel, carriage)
 
 
 def doubtful(sample: Sequence[Line]) -> list[object]:
@@ -105,7 +94,11 @@ def newest_first(sample: Sequence[Line], peel: Peeler) -> bool:
 
 def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[Line]:
     parts: dict[str, list[Line]] = {}
+    gap = False
     for line in entries:
+        if line.gap:
+            gap, line.gap = True, False
+            parts.clear()
         for piece in _split(line, carriage):
             peel(piece)
             if piece.part or parts:
@@ -116,6 +109,7 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
             for inner in _split(piece, carriage):
                 if inner is not piece:
                     peel(inner)
+                inner.gap, gap = gap, False
                 if not inner.head and "[20" in inner.text:
                     yield from _torn(inner, peel)
                 else:

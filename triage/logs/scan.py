@@ -9,11 +9,13 @@ from triage.logs import facts, symptoms
 from triage.logs.frames import culprit, engine_of
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
+from triage.logs.places import BOOTS, STOPS
 from triage.logs.reader import read_lines
 from triage.logs.run import Found, Run
 from triage.logs.streams import Reading, Streams
 from triage.logs.traceback import Kind, classify, names_an_error
 from triage.logs.weight import Weighed, Weight, weigh
+from triage.logs.windows import Windows
 
 MAX_OPEN_RUNS = 256
 """Runs that are read at the same time, told apart by invocation."""
@@ -24,6 +26,9 @@ KEPT_APART = 64
 MAX_RUNS = 4096
 """Different runs of one source that are kept."""
 
+NUMBER_BITS = 40
+"""Of the number of a line within its source; the number of the source stands above them."""
+
 MAX_KERNEL = 1000
 MAX_ERRORS = 50
 """Error lines without a meaning of their own that are kept of one run."""
@@ -31,18 +36,11 @@ MAX_ERRORS = 50
 AGAIN = 5.0
 """Seconds after which the same banner means another start, also when nothing was seen to fail."""
 
-STOPS = (
-    "SIGTERM received",
-    "Gracefully exiting",
-    "[shutdown] API server: shutdown triggered",
-    "trigger received signal=SIGTERM",
-)
 _SYSTEMD = re.compile(
     r"(?P<what>Starting|Started|Stopping|Stopped) "
     r"(?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
-_BOOTS = ("-- Boot ", "-- Reboot --")
 _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
@@ -59,15 +57,20 @@ class Scan:
         self.runs: list[Run] = []
         self.kernel: list[Found] = []
         self._streams = Streams()
-        self._order = number << 40
+        self._windows = Windows(source.data, self._streams.quiet)
+        self._base = self._order = number << NUMBER_BITS
         self._open: dict[str, Run] = {}
         self._kept: dict[tuple[object, ...], Run] = {}
         self._boot = ""
 
     def read(self) -> None:
-        for line in read_lines(self.source):
+        for line in read_lines(self.source, self._windows):
+            if line.gap:
+                for reading in self._streams.close():
+                    self._exception(reading)
             self._order += 1
             line.order = self._order
+            line.number += self._base
             line.source = self.source.name
             if line.kernel:
                 self._kernel(line)
@@ -75,6 +78,10 @@ class Scan:
                 self._line(line)
         for key in list(self._open):
             self._end(key)
+
+    def number(self, given: int) -> int:
+        """The number of a line in its source, where `Line.number` only orders the lines of all sources."""
+        return self._windows.number(given - self._base)
 
     def _line(self, line: Line) -> None:
         run = self._run(line)
@@ -106,7 +113,7 @@ class Scan:
         text = line.text[:MATCH_LIMIT]
         if line.identifier == "systemd":
             run = self._told_by_systemd(run, line, text)
-        elif text.startswith(_BOOTS) and not run.invocation:
+        elif text.startswith(BOOTS) and not run.invocation:
             return self._restart(run)
         else:
             run.active = True

@@ -30,6 +30,10 @@ MAX_WRITERS = 65_536
 
 Reading = Traceback | Dump
 _Key = tuple[object, ...]
+_Said = tuple[int, str, str, bool]
+"""A line's number, its site, the beginning of its text, and whether it introduces what follows."""
+
+_NOTHING: _Said = (-10, "", "", False)
 
 
 class _Open:
@@ -51,7 +55,7 @@ class Streams:
         self._unsigned = 0  # open tracebacks that unsigned lines may belong to
         self._now = 0
         self._ranks: dict[_Key, frozenset[str]] = {}
-        self._before: dict[_Key | None, Line] = {}
+        self._before: dict[_Key | None, _Said] = {}
         self._latest: Line | None = None
         self._fed: _Open | None = None  # what the unsigned line before this one belonged to
         self._alternating = False
@@ -70,11 +74,16 @@ class Streams:
             yield from self._begin(line, key)
         if len(self._before) > MAX_WRITERS:
             self._before.clear()
-        self._before[key] = line
+        text = line.text
+        self._before[key] = (line.number, line.site, text[:500], text.endswith(":"))
         if line.time is not None:
             self._latest = line
         elif self._latest is not None:
             line.at(self._latest.time, dated=self._latest.dated)
+
+    def quiet(self) -> bool:
+        """Whether nothing is being read."""
+        return not self._open
 
     def close(self) -> Iterator[Reading]:
         """The tracebacks that the end of the log cuts."""
@@ -203,12 +212,9 @@ class Streams:
 
     def _header(self, line: Line, key: _Key | None) -> str:
         """What the same writer said just before: `WorkerProc hit an exception.`, `Process EngineCore:`"""
-        before = self._before.get(key)
-        if before is None or line.number - before.number > 2:
-            return ""
-        if line.repeating:
-            return before.text[:500] if before.site == line.site else ""
-        return before.text[:500] if before.text.endswith(":") else ""
+        number, site, text, introduces = self._before.get(key, _NOTHING)
+        said = site == line.site if line.repeating else introduces
+        return text if said and line.number - number <= 2 else ""
 
     def _is_late(self, held: _Open) -> bool:
         """Whether a chain would have followed by now."""

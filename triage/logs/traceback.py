@@ -81,6 +81,9 @@ _FOREIGN = re.compile(
 )
 
 
+BEGINNINGS = ("Traceback (most recent call last)", 'File "')
+"""What stands in a line that can begin a traceback, or be a frame of one whose head is missing."""
+
 Read = tuple[Kind, "re.Match[str] | None"]
 """What a line is, with the match that says more of it."""
 
@@ -92,8 +95,8 @@ def without_margin(text: str) -> str:
 
 
 def may_begin(text: str) -> bool:
-    """Whether a line can begin a traceback, or be a frame of one whose head is missing."""
-    return "Traceback (most recent call last)" in text or 'File "' in text
+    head, frame = BEGINNINGS
+    return head in text or frame in text
 
 
 def classify(text: str) -> Read:

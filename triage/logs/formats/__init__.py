@@ -4,6 +4,7 @@ A family peels one layer of prefix off the front of a line: `peel(line)` takes t
 in what it said, and answers whether it did. `STARTS` holds the characters that its prefix can begin
 with ("": any). Layers are peeled until no family answers, so they nest in any order. A family whose
 prefix looks like ordinary text has `applies(sample)` and is used only where the sample bears it out.
+`ERRORS` are patterns that find, in a raw log, every line that the family reads as an error record.
 """
 
 from __future__ import annotations
@@ -51,6 +52,14 @@ FAMILIES: tuple[object, ...] = (
     loggers,
     containers,
     platforms,
+)
+ERRORS: tuple[str, ...] = (
+    *structured.ERRORS,
+    *sglang.ERRORS,
+    *vllm.ERRORS,
+    *native.ERRORS,
+    *kernel.ERRORS,
+    *loggers.ERRORS,
 )
 DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Quoted)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from triage.logs.content import LINE_LIMIT, Content, blocks, rows
 from triage.logs.formats import journal, structured
 from triage.logs.line import Line
 
@@ -24,7 +25,7 @@ _PRETTY = re.compile(rb'\{[ \t]*\r?\n[ \t]*"[\w@]{1,80}" ?:')
 _MARKS = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__MONOTONIC_TIMESTAMP=")
 
 
-def reader(data: bytes, format: str = "") -> Callable[[bytes], Iterator[Line]] | None:
+def reader(data: Content, format: str = "") -> Callable[[Content], Iterator[Line]] | None:
     """What reads this source, if it has entries of several lines."""
     if format:
         return {"journal-export": read, "journal-pretty": read_pretty}.get(format.partition(",")[0])
@@ -34,11 +35,12 @@ def reader(data: bytes, format: str = "") -> Callable[[bytes], Iterator[Line]] |
     return read_pretty if _PRETTY.match(start) else None
 
 
-def read_pretty(data: bytes) -> Iterator[Line]:
+def read_pretty(data: Content) -> Iterator[Line]:
     """One line an entry; its number is that of the MESSAGE. What is no such object is stepped over."""
     held: list[bytes] = []
     size = where = 0
-    for number, row in enumerate(data.splitlines(), start=1):
+    number = 1
+    for _, row, ends in rows(data, 0, len(data)):
         bare = row.strip()
         if bare == b"{":
             held, size, where = [], 0, number
@@ -52,9 +54,10 @@ def read_pretty(data: bytes) -> Iterator[Line]:
             held, size = [], 0
             if structured.peel(line):
                 yield line
+        number += ends
 
 
-def read(data: bytes) -> Iterator[Line]:
+def read(data: Content) -> Iterator[Line]:
     """One line an entry; its number is that of the MESSAGE field. Damaged parts are stepped over."""
     at, number, begin = 0, 0, 1
     fields: dict[str, list[str]] = {}
@@ -64,7 +67,7 @@ def read(data: bytes) -> Iterator[Line]:
         if end < 0:
             end = len(data)
         number += 1
-        raw = data[at:end]
+        raw = data[at : min(end, at + LINE_LIMIT)]
         at = end + 1
         if not raw or raw == b"\r":
             if fields:
@@ -77,9 +80,9 @@ def read(data: bytes) -> Iterator[Line]:
             start = at + 8
             if size > len(data) - start:
                 continue
-            value = data[start : start + size]
+            value = data[start : start + min(size, LINE_LIMIT)]
             first = number
-            number += data.count(b"\n", at, start + size + 1)
+            number += sum(block.count(b"\n") for block in blocks(data, at, start + size + 1))
             at = start + size + 1
         else:
             first = number

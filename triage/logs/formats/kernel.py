@@ -14,6 +14,7 @@ from triage.logs.formats import times
 from triage.logs.line import Line
 
 STARTS = "[<k"
+ERRORS = (r"kern {0,4}: {0,4}(?:emerg|alert|crit|err)",)
 
 _LEVEL = re.compile(r"(?:kern {0,4}: {0,4}(\w{3,8}) {0,3}: |<(\d{1,3})>)(?=\[)")
 _SINCE_BOOT = re.compile(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ?")

@@ -13,6 +13,10 @@ from triage.logs.formats import times
 from triage.logs.line import Line
 
 STARTS = "0123456789EWID "
+ERRORS = (
+    r":\d\d(?:[,.]\d{3,6})?(?:\t|\\+t| - | )(?:[\w.]{1,80} - )?(?:ERROR|CRITICAL)\b",
+    r"(?:ERROR|CRITICAL) (?:[\w-]{1,60}: )?text_generation_",
+)
 
 _LEVEL = r"(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 _LOGGING = re.compile(

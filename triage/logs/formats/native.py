@@ -16,6 +16,13 @@ from triage.logs.formats import times
 from triage.logs.line import Line
 
 STARTS = "[IWEFabcdefghijklmnopqrstuvwxyz0123456789"
+ERRORS = (
+    r"\[[EFC](?:\d{3,4} \d\d:\d\d:\d\d\.| [\w./+-]{1,120}:\d)",
+    r",\d{3} [EFC] \d{1,10} \d{1,10}\] ",
+    r"[EF]\d{4,8} \d\d:\d\d:\d\d\.\d",
+    r"NCCL ERROR ",
+    r"\[(?:TensorRT-LLM|TRT-LLM|TensorRT)\]\s?\[(?i:error|critical)\]",
+)
 
 LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 

@@ -13,6 +13,7 @@ from triage.logs.formats import times
 from triage.logs.line import NO_RANKS, Line
 
 STARTS = "[DIWEC"
+ERRORS = (r"(?:ERROR|CRITICAL) \d\d:\d\d:\d\d ", r"(?:ERROR|CRITICAL)\b{escape}: {2}")
 
 _PREFIX = re.compile(
     r"\[(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{3}))?"

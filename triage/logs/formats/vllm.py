@@ -17,6 +17,7 @@ from triage.logs.formats import times
 from triage.logs.line import NO_RANKS, Line
 
 STARTS = "(DIWECT"
+ERRORS = (r"(?:ERROR|CRITICAL)\b{escape} \d\d-\d\d \d\d:",)
 
 _PROCESS = re.compile(
     r"\((?!\))([A-Za-z_][\w.:-]{0,80}(?=[ ,)]))?(?:,? ?(?:(rank)=(\d{1,6})|(?:node_)?rank=\d{1,6}))?"

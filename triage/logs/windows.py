@@ -1,0 +1,171 @@
+"""Which lines of a large source are read: those around the places that tell something, the beginning, the
+end, and now and then one between, so that it is known who was there and when.
+
+A stretch between windows is left out only where no traceback can reach across it: nothing is being read,
+or it is longer than anything that is being read waits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterator
+
+from triage.logs.content import BLOCK, Content, as_utf8, blocks, line_start, rows
+from triage.logs.line import Line
+from triage.logs.places import LONGEST, Find, finder
+
+SMALL = 2 << 20
+"""Bytes of a source that is read whole: it takes as long as a search would."""
+
+HEAD = 1 << 20
+"""Bytes at the beginning that are always read: formats and processes show themselves there."""
+
+STEP = 1 << 18
+"""Bytes from one line that is read between windows to the next."""
+
+STRETCH = 1 << 16
+"""Bytes that are searched at a time, so that they stay in the processor's cache."""
+
+LEAD = (1 << 14, 64)
+TAIL = (1 << 15, 256)
+"""Bytes, and average lines, before and after a place that are read with it; whichever is more."""
+
+PATIENCE = 2100
+"""Lines after which no traceback goes on (see `streams`)."""
+
+Span = tuple[int, int]
+
+
+def spans(data: Content) -> list[Span]:
+    """The windows of a source, in order, with gaps between them: a single one where all is to be read."""
+    size = len(data)
+    find = finder() if size > SMALL else None
+    if find is None:
+        return [(0, size)]
+    line = HEAD // (data[:HEAD].count(b"\n") + 1)
+    lead, tail = (min(max(least, count * line), HEAD) for least, count in (LEAD, TAIL))
+    found = [(0, HEAD)]
+    for start, end in _places(data, find, HEAD - LONGEST):
+        window = (max(start - lead, 0), min(end + tail, size))
+        if window[0] <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], window[1]))
+        else:
+            found.append(window)
+    last = max(size - lead, found[-1][1])
+    return [*found, (last, size)] if last < size else found
+
+
+def _places(data: Content, find: Find, at: int) -> Iterator[Span]:
+    size = len(data)
+    while at < size:
+        block = data[at : at + BLOCK + LONGEST]
+        for offset in range(0, min(BLOCK, len(block)), STRETCH):
+            stretch = block[offset : offset + STRETCH + LONGEST]
+            found = find(stretch)
+            start = at + offset
+            if found is None:
+                yield start, start + len(stretch)
+            else:
+                for place in sorted(found):
+                    yield start + place - LONGEST, start + place
+        at += BLOCK
+
+
+class Windows:
+    """The lines of a source's windows, oldest first or from the end.
+
+    Where lines before a window are left out, a line's number only orders it, so that nobody has to count
+    what is never asked for; `number` tells the real one.
+    """
+
+    def __init__(self, data: Content, quiet: Callable[[], bool] | None = None) -> None:
+        """`quiet` says whether no traceback is being read; without it nothing is left out."""
+        self._data = as_utf8(data)
+        self._first = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+        self._quiet = quiet
+        self._starts = [0]  # of windows after a gap
+        self._before = [0]  # newlines before each block
+        self._given = 0
+
+    def number(self, given: int) -> int:
+        """The 1-based number of a line in its source."""
+        start = self._starts[max(bisect_left(self._starts, given) - 1, 0)]
+        return given - start + self._newlines(start)
+
+    def lines(self) -> Iterator[Line]:
+        """Oldest first; `gap` marks the first line after those that were left out."""
+        at = self._first
+        for start, stop in self._spans():
+            begin = at
+            if start > at and self._may_skip(at, start):
+                for place in range(at + STEP, start, STEP):
+                    if place > at:
+                        at = yield from self._window(at, line_start(self._data, place, at), place + 1)
+                begin = line_start(self._data, start, at)
+            at = yield from self._window(at, begin, stop)
+
+    def _window(self, above: int, start: int, stop: int) -> Generator[Line, None, int]:
+        gap = start > above
+        if gap:
+            self._starts.append(start)
+            self._given = start
+        for begin, row, ends in rows(self._data, start, stop):
+            line = Line(self._given + 1, row.decode("utf-8", "backslashreplace"))
+            if gap:
+                line.gap, gap = True, False
+            self._given += ends
+            yield line
+            start = begin + len(row) + ends
+        return start
+
+    def backward(self) -> Iterator[Line]:
+        """The last line first, each with its real number."""
+        below = len(self._data)
+        for start, stop in reversed(self._spans()):
+            gap = stop < below and self._may_skip(stop, below)
+            if gap:
+                for place in reversed(range(stop + STEP, below, STEP)):
+                    if place < below:
+                        below = line_start(self._data, place, stop)
+                        yield from self._reversed(below, below + 1, gap)
+                below = min(below, self._line_end(stop))
+            begin = line_start(self._data, start, self._first)
+            while below > begin:
+                block = line_start(self._data, max(begin, below - BLOCK), begin)
+                yield from self._reversed(block, below, gap)
+                below, gap = block, False
+
+    def _line_end(self, at: int) -> int:
+        return next((start + len(row) + ends for start, row, ends in rows(self._data, at, at + 1)), at)
+
+    def _reversed(self, start: int, stop: int, gap: bool) -> Iterator[Line]:
+        number = self._newlines(start) + 1
+        held = []
+        for _, row, ends in rows(self._data, start, stop):
+            held.append(Line(number, row.decode("utf-8", "backslashreplace")))
+            number += ends
+        if held:
+            held[-1].gap = gap
+        return reversed(held)
+
+    def _spans(self) -> list[Span]:
+        return spans(self._data) if self._quiet is not None else [(0, len(self._data))]
+
+    def _may_skip(self, start: int, stop: int) -> bool:
+        if self._quiet is None or self._quiet():
+            return True
+        count = 0
+        for block in blocks(self._data, start, stop):
+            count += block.count(b"\n")
+            if count > PATIENCE:
+                return True
+        return False
+
+    def _newlines(self, stop: int) -> int:
+        """The newlines before a byte; a block is counted once."""
+        block = stop // BLOCK
+        for index in range(len(self._before) - 1, block):
+            self._before.append(
+                self._before[-1] + self._data[index * BLOCK : (index + 1) * BLOCK].count(b"\n")
+            )
+        return self._before[block] + self._data[block * BLOCK : stop].count(b"\n")
