@@ -19,7 +19,7 @@ check: setup
 	$(BIN)/mypy
 
 benchmark: story
-	$(BIN)/python -m pytest tests/benchmarks -s
+	$(BIN)/python -m pytest tests/benchmarks -m benchmark -s
 
 setup: system $(VENV)/ready
 
