@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -24,16 +24,24 @@ class Match:
 
 
 def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
-    """The first of the rule's signatures that holds for the fault or an exception that led to it."""
+    """The first of the rule's signatures that holds for the fault or an exception that it carries."""
     engine = incident.facts.get("engine", "")
     if rule.engine and engine and rule.engine != engine:
         return None
     for signature in rule.signatures:
-        for candidate in (fault, *fault.chain):
+        for candidate in _carried(fault):
             frames = _frames(signature, candidate)
             if frames is not None and _says(signature, candidate) and _facts(signature, incident):
                 return Match(rule, candidate, frames)
     return None
+
+
+def _carried(fault: Fault) -> Iterator[Fault]:
+    """The fault itself, what led to it, and what it groups, each with what led to that."""
+    yield fault
+    yield from fault.chain
+    for member in fault.members:
+        yield from (member, *member.chain)
 
 
 def _says(signature: Signature, fault: Fault) -> bool:

@@ -75,9 +75,9 @@ class FramePattern(Model):
 class Signature(Model):
     """What a fault looks like. All that is given must hold; regexes match anywhere unless anchored.
 
-    It is held against a fault and against each exception that led to it. `frames` must occur in this
-    order, outermost first, with any frames between them; `innermost` asks that the last of them is the
-    traceback's last frame. `facts` are those of the incident (`pp_size: "^[2-9]"`).
+    It is held against a fault, each exception that led to it, and each member of a group. `frames` must
+    occur in this order, outermost first, with any frames between them; `innermost` asks that the last of
+    them is the traceback's last frame. `facts` are those of the incident (`pp_size: "^[2-9]"`).
     """
 
     kind: Literal["", "exception", "error", "signal", "service", "kernel", "native"] = ""
