@@ -361,7 +361,7 @@ def test_only_yes_is_yes(typed: bytes, answer: bool) -> None:
 def test_a_defect_is_not_taken_for_an_incident(place: Path) -> None:
     code = (
         "from triage import pipeline; from triage.cli.app import main\n"
-        "def broken(rules): raise ZeroDivisionError('\\x1b[2J')\n"
+        "def broken(*directories): raise ZeroDivisionError('\\x1b[2J')\n"
         "pipeline.load_knowledge = broken; main()"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.cli.options import HostKey, connected
+from triage.cli.options import HostKey, connected, knowledge
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,7 +40,7 @@ def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionRes
     from triage.report import json, text
 
     unit = arguments.get("unit", "")
-    report = pipeline.diagnose(LiveEvidence(connection), pipeline.load_knowledge(), unit)
+    report = pipeline.diagnose(LiveEvidence(connection), knowledge(), unit)
     found = report.incidents[-1].verdict if report.incidents else None
     summary = f"{found.certainty}: {found.category}" if found else "no incident"
     return ActionResult(True, json.diagnosis(report), summary, _plain(text.lines(report)))
@@ -48,11 +48,14 @@ def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionRes
 
 def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
     from triage.cli.patch import apply_all, find_target, survey
+    from triage.config import load_config
     from triage.patching.load import load_patches
     from triage.playbook.model import ActionResult
     from triage.report.patching import document, plan_lines
 
-    target = find_target(connection, load_patches(), [arguments["id"]], arguments.get("unit", ""))
+    target = find_target(
+        connection, load_patches(load_config().patches), [arguments["id"]], arguments.get("unit", "")
+    )
     plans = survey(target)
     detail = _plain(line for patch, plan in plans for line in plan_lines(patch, plan))
     if not arguments.get("apply", True):
@@ -94,13 +97,13 @@ def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionRes
 
 
 def _capture(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage import capturing, pipeline
+    from triage import capturing
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
     from triage.report import json
 
     output, unit = Path(arguments["output"]), arguments.get("unit", "")
-    case = capturing.capture(LiveEvidence(connection), pipeline.load_knowledge(), output, unit)
+    case = capturing.capture(LiveEvidence(connection), knowledge(), output, unit)
     return ActionResult(True, json.capture(case), f"captured {case.directory}")
 
 

@@ -18,6 +18,7 @@ from triage.cli.options import (
     SshConfigOption,
     UnitOption,
     given_logs,
+    knowledge,
     live_evidence,
 )
 
@@ -39,12 +40,12 @@ def capture(
 
     `expected.yaml` beside it holds the verdict that `triage replay DIR` will ask for.
     """
-    from triage import capturing, pipeline
+    from triage import capturing
 
-    knowledge = pipeline.load_knowledge()
+    known = knowledge()
     logs = given_logs(log)
     with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
-        case = capturing.capture(evidence, knowledge, output, unit, *logs, source=source)
+        case = capturing.capture(evidence, known, output, unit, *logs, source=source)
     if format is Format.JSON:
         from triage.report import json
 

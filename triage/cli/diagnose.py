@@ -19,6 +19,7 @@ from triage.cli.options import (
     SshConfigOption,
     UnitOption,
     given_logs,
+    knowledge,
     live_evidence,
 )
 from triage.errors import ExitCode, UsageError
@@ -62,22 +63,22 @@ def diagnose(
         raise UsageError(
             "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
         )
-    knowledge = pipeline.load_knowledge(rules or ())
+    known = knowledge(rules)
     logs = given_logs(log, log_format)
     if case is not None:
         from triage.evidence.case import read_case
 
         recorded = read_case(case)
         logs = () if recorded.log is None else (recorded.log,)
-        report = pipeline.diagnose(RecordedEvidence(recorded), knowledge, unit or recorded.unit, *logs)
+        report = pipeline.diagnose(RecordedEvidence(recorded), known, unit or recorded.unit, *logs)
     elif host is None:
-        report = pipeline.diagnose(LogEvidence(log or ""), knowledge, unit, *logs)
+        report = pipeline.diagnose(LogEvidence(log or ""), known, unit, *logs)
     else:
         with (
             live_evidence(host, ssh_config, host_key, become) as evidence,
             console.working(f"reading {host}"),
         ):
-            report = pipeline.diagnose(evidence, knowledge, unit, *logs)
+            report = pipeline.diagnose(evidence, known, unit, *logs)
     show(report, format)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
     from triage.logs.model import LogSource
+    from triage.pipeline import Knowledge
 
 
 class Format(str, Enum):
@@ -47,8 +48,6 @@ BecomeOption = Annotated[bool, typer.Option("--become", "-b", help="Run commands
 RulesOption = Annotated[
     list[Path] | None, typer.Option("--rules", help="A directory of further rules.", show_default=False)
 ]
-
-
 LogFormatOption = Annotated[
     str,
     typer.Option(
@@ -57,6 +56,18 @@ LogFormatOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def knowledge(rules: Iterable[Path] | None = None) -> Knowledge:
+    """Shipped rules and patches, those of the configuration, and those of the directories given here.
+
+    Raises UsageError for a broken file.
+    """
+    from triage import pipeline
+    from triage.config import load_config, with_configured
+
+    config = load_config()
+    return pipeline.load_knowledge(with_configured(config.rules, rules), config.patches)
 
 
 def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:

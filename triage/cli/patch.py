@@ -23,6 +23,7 @@ from triage.cli.options import (
     SshConfigOption,
     UnitOption,
     connected,
+    knowledge,
 )
 from triage.errors import RefusedError, UnreachableError, UsageError
 
@@ -110,9 +111,10 @@ def show(
 
     Exit code 4 when it cannot be applied, or nobody agreed.
     """
+    from triage.config import load_config, with_configured
     from triage.patching.load import load_patches
 
-    known = load_patches(patches or ())
+    known = load_patches(with_configured(load_config().patches, patches))
     facts = _facts(given or ())
     with connected(host, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
@@ -302,7 +304,7 @@ def _diagnosis(connection: Connection, unit: str) -> Report:
     from triage import pipeline
     from triage.evidence.live import LiveEvidence
 
-    return pipeline.diagnose(LiveEvidence(connection), pipeline.load_knowledge(), unit)
+    return pipeline.diagnose(LiveEvidence(connection), knowledge(), unit)
 
 
 def _proposed(report: Report, known: Sequence[Patch]) -> tuple[Patch, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli.options import Format, FormatOption, RulesOption
+from triage.cli.options import Format, FormatOption, RulesOption, knowledge
 from triage.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -37,14 +37,13 @@ def replay(
     """
     from triage import replay as replaying
     from triage.against import flips as flipped
-    from triage.pipeline import load_knowledge
     from triage.report.safe import safe_line
 
-    knowledge = load_knowledge(rules or ())
+    known = knowledge(rules)
     found = replaying.find_cases(cases)
     before = None if against is None else _before(against, found)
     results = []
-    for result in replaying.replay(found, knowledge):
+    for result in replaying.replay(found, known):
         results.append(result)
         if format is Format.TEXT:
             print(f"{'FAIL' if result.differences else 'ok  '} {safe_line(result.name)}", flush=True)

@@ -21,6 +21,7 @@ from triage.cli.options import (
     SshConfigOption,
     UnitOption,
     connected,
+    knowledge,
 )
 from triage.errors import ExitCode, UsageError
 
@@ -83,7 +84,7 @@ def verify_on(connection: Connection, unit: str, options: Options) -> tuple[Veri
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
-    return result, pipeline.diagnose(afterwards, pipeline.load_knowledge(), unit or deployment.unit)
+    return result, pipeline.diagnose(afterwards, knowledge(), unit or deployment.unit)
 
 
 @contextmanager
