@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from triage import __version__
-from triage.cli import capture, console, diagnose, patch, policy, replay, run, verify
+from triage.cli import capture, console, diagnose, logs, patch, policy, replay, run, verify
 from triage.errors import TriageError
 
 DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
@@ -24,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(diagnose.diagnose)
+app.command()(logs.logs)
 app.add_typer(patch.app, name="patch")
 app.command()(verify.verify)
 app.command()(capture.capture)
