@@ -16,10 +16,7 @@ MENDED = (State.APPLIED, State.FIXED_UPSTREAM)
 def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> Finding:
     frame = context.frames[probe.frame]
     found = context.source(frame)
-    if not _stands(frame, found):
-        raise Unanswered(
-            f"line {frame.line} is not what the traceback printed; the source changed after this run"
-        )
+    _require_standing(frame, found)
     return Finding("probe", "pass", probe.says, (excerpt(found, frame.line),))
 
 
@@ -34,6 +31,7 @@ def patch_state(probe: PatchState, context: Context) -> Finding:
         raise Unanswered(plan.reason)
     if plan.state in MENDED and not _stands(frame, found):
         raise Unanswered("the source has been mended since this run; a restart would run it")
+    _require_standing(frame, found)
     excerpts = tuple(
         excerpt(found, site.line, site.end_line) for site in plan.sites if site.path == found.path
     )
@@ -48,6 +46,7 @@ def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
 
     frame = context.frames[probe.frame]
     found = context.source(frame)
+    _require_standing(frame, found)
     owner = class_at(found, frame.line)
     if owner is None:
         raise Unanswered(f"line {frame.line} of {found.path} is in no class")
@@ -71,6 +70,14 @@ def excerpt(found: SourceFile, line: int, end: int = 0) -> Excerpt:
     end = max(line, end)
     shown = range(max(1, line - AROUND), min(len(lines), end + AROUND) + 1)
     return Excerpt(found.path, tuple((n, lines[n - 1], line <= n <= end) for n in shown))
+
+
+def _require_standing(frame: Frame, found: SourceFile) -> None:
+    """Another source than the one that ran tells nothing of the run. Raises Unanswered."""
+    if not _stands(frame, found):
+        raise Unanswered(
+            f"line {frame.line} is not what the traceback printed; the source changed after this run"
+        )
 
 
 def _stands(frame: Frame, found: SourceFile) -> bool:
