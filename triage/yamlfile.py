@@ -15,18 +15,27 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 4 * 1024 * 1024
 
 
+class InvalidFile(UsageError):
+    """A file whose keys are not what the model asks for: (key, reason) of every problem."""
+
+    def __init__(self, doing: str, path: Path, problems: tuple[tuple[str, str], ...]) -> None:
+        told = "; ".join(f"{key}: {reason}" for key, reason in problems[:3])
+        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        super().__init__(doing, str(path), told + more, "mend these keys and run the command again")
+        self.problems = problems
+
+
 def load_model(path: Path, model: type[M], what: str) -> M:
-    """The file as a `model`. `what` names its kind in errors: `rule`, `patch`, `playbook`."""
-    doing = f"reading {what}"
+    """The file as a `model`. `what` names its kind in errors: `rule`, `patch`, `playbook`.
+
+    Raises InvalidFile for wrong keys, UsageError for what is no mapping at all.
+    """
     data = load_mapping(path, what)
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problems = [f"{_key(item['loc'])}: {item['msg']}" for item in error.errors()]
-        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-        raise UsageError(
-            doing, str(path), "; ".join(problems[:3]) + more, "mend these keys and run the command again"
-        ) from None
+        problems = tuple((_key(item["loc"]), item["msg"]) for item in error.errors())
+        raise InvalidFile(f"reading {what}", path, problems) from None
 
 
 def load_mapping(path: Path, what: str) -> dict[str, Any]:
