@@ -8,12 +8,14 @@ import lzma
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from triage.errors import ExitCode, TriageError, UsageError
-from triage.logs import open_log
+from triage.logs import load, open_log, read_records
+from triage.logs.content import Stored
 
 TEXT = b"[2026-05-12 14:03:59 PP3] x\n" * 1000
 
@@ -79,3 +81,54 @@ def test_importing_the_package_loads_nothing_else() -> None:
         "asyncio",
         "typer",
     }
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "MEMORY", 100)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_a_large_log_stays_on_disk(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(pack(TEXT))
+    log = open_log(str(path))
+    assert isinstance(log.data, Stored)
+    assert (len(log.data), bytes(log.data), log.data[30:60], log.partial) == (28_000, TEXT, TEXT[30:60], "")
+    assert [record.text for record in read_records(log)] == ["x"] * 1000
+    cut = open_log(str(path), limit=280)
+    assert (bytes(cut.data), cut.partial) == (TEXT[:280], "bytes")
+    assert open_log(str(path), limit=len(TEXT)).partial == ""
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_large_log_in_utf_16_becomes_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(TEXT.decode().encode("utf-16"))
+    assert bytes(open_log(str(path)).data) == TEXT
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_large_log_on_standard_input(
+    monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pack(TEXT))))
+    assert bytes(open_log("-").data) == TEXT
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    code = "import sys; from triage.logs import open_log; print(len(open_log(sys.argv[1]).data))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "/dev/stdin"], input=TEXT, capture_output=True, check=True
+    )
+    assert int(done.stdout) == len(TEXT)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_large_log_of_nothing_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\n" * 1000)
+    with pytest.raises(UsageError, match="it is empty"):
+        open_log(str(path))

@@ -54,10 +54,13 @@ class Stored:
 Content = bytes | Stored
 
 
+def is_utf16(start: bytes) -> bool:
+    return start.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
 def as_utf8(data: Content) -> Content:
-    """Without a byte order mark, and in UTF-8 where that says UTF-16."""
-    start = data[:3]
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """In UTF-8, where a byte order mark says that it is UTF-16."""
+    if is_utf16(data[:2]):
         return bytes(data).decode("utf-16", "backslashreplace").encode("utf-8", "backslashreplace")
     return data
 
