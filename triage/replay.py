@@ -20,6 +20,7 @@ from triage.yamlfile import load_model
 
 EXPECTED = "expected.yaml"
 LABEL_CHARS = 40  # of a message, enough to know it in a label that is cut
+BARE_CHARS = 12  # a shorter message stands in many lines, and needs its type beside it
 
 
 class Expected(BaseModel):
@@ -157,7 +158,8 @@ def compare(expected: Expected, report: pipeline.Report) -> Iterator[Difference]
     if expected.undecided:
         asked.append(("initiator", _text(fault), "undecided"))
     elif fault is None:
-        asked.append(("initiator", "undecided", expected.initiator))
+        told = (expected.initiator, expected.initiator_line, expected.type, expected.frame, expected.ranks)
+        asked.append(("initiator", "undecided", next((each for each in told if each), None)))
     else:
         asked += [
             ("initiator", fault.position.line, expected.initiator_line),
@@ -195,6 +197,7 @@ def expectation(report: pipeline.Report) -> Expected:
         initiator_line=None if fault is None else fault.position.line,
         ranks=None if fault is None else tuple(sorted(fault.ranks)),
         silent_ranks=found.incident.silent_ranks,
+        undecided=fault is None,
     )
 
 
@@ -208,7 +211,8 @@ def _names(label: str, text: str) -> bool:
     """Does a label name a fault? It can be a whole log line with its prefix, or cut at its end."""
     message = text.partition("\n")[0]
     bare = message.partition(": ")[2]
-    return label in text or any(part and part[:LABEL_CHARS] in label for part in (message, bare))
+    parts = (message, bare) if len(bare) >= BARE_CHARS else (message,)
+    return label in text or any(part[:LABEL_CHARS] in label for part in parts)
 
 
 def _frame(fault: Fault) -> str | None:
