@@ -42,10 +42,11 @@ def load_mapping(path: Path, what: str) -> dict[str, Any]:
     """The file's top-level mapping."""
     doing, fix = f"reading {what}", "mend the file and run the command again"
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
             raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", fix)
-        text = path.read_text("utf-8")
-        data = yaml.load(text, Loader=_Loader)
+        data = yaml.load(text.decode("utf-8-sig"), Loader=_Loader)
     except OSError as error:
         raise UsageError(doing, str(path), error.strerror or str(error), f"ls -l {path}") from None
     except UnicodeDecodeError as error:
