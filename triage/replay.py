@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triage import pipeline
 from triage.errors import TriageError, UnreachableError
-from triage.logs.model import Fault
+from triage.logs.model import Fault, LogSource
 from triage.yamlfile import load_model
 
 EXPECTED = "expected.yaml"
@@ -112,19 +112,37 @@ def diagnose_case(case: Path, knowledge: pipeline.Knowledge) -> pipeline.Report:
     """The diagnosis of a captured bundle, or of the log in the directory. Raises TriageError."""
     from triage.evidence.case import MANIFEST, read_case
     from triage.evidence.recorded import LogEvidence, RecordedEvidence
-    from triage.logs.load import open_log
 
     if (case / MANIFEST).exists():
         recorded = read_case(case)
         given = (recorded.log,) if recorded.log else ()
         return pipeline.diagnose(RecordedEvidence(recorded), knowledge, recorded.unit, *given)
+    return pipeline.diagnose(LogEvidence(case.name), knowledge, "", *_log_files(case))
+
+
+def logs_of(case: Path) -> tuple[LogSource, ...]:
+    """The logs that a diagnosis of the case reads. Raises TriageError."""
+    from triage.evidence.case import MANIFEST, read_case
+    from triage.evidence.discovery import discover
+    from triage.evidence.logs import log_sources
+    from triage.evidence.recorded import RecordedEvidence
+
+    if not (case / MANIFEST).exists():
+        return _log_files(case)
+    recorded = read_case(case)
+    evidence = RecordedEvidence(recorded)
+    return (recorded.log,) if recorded.log else log_sources(evidence, discover(evidence, recorded.unit)[0])
+
+
+def _log_files(case: Path) -> tuple[LogSource, ...]:
+    from triage.logs.load import open_log
+
     names = sorted(path.name for path in case.iterdir() if path.is_file() and _is_log(path.name))
     if not names:
         raise UnreachableError(
             "reading case", str(case), "there is neither a bundle nor a log in it", f"ls {case}"
         )
-    logs = tuple(open_log(str(case / name)) for name in names)
-    return pipeline.diagnose(LogEvidence(case.name), knowledge, "", *logs)
+    return tuple(open_log(str(case / name)) for name in names)
 
 
 def _is_log(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from triage import __version__
-from triage.cli import capture, console, diagnose, logs, patch, policy, replay, run, verify
+from triage.cli import capture, console, diagnose, explain, logs, patch, policy, replay, rules, run, verify
 from triage.errors import TriageError
 
 DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
@@ -30,6 +30,8 @@ app.command()(verify.verify)
 app.command()(capture.capture)
 app.command()(replay.replay)
 app.command()(run.run)
+app.command()(explain.explain)
+app.add_typer(rules.app, name="rules")
 app.command()(policy.policy)
 
 

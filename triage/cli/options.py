@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triage.hosts.connection import Connection
     from triage.logs.model import LogSource
     from triage.pipeline import Knowledge
+    from triage.rules.schema import Rule
 
 
 class Format(str, Enum):
@@ -64,10 +65,31 @@ def knowledge(rules: Iterable[Path] | None = None) -> Knowledge:
     Raises UsageError for a broken file.
     """
     from triage import pipeline
+    from triage.config import load_config
+
+    return pipeline.load_knowledge(rule_directories(rules), load_config().patches)
+
+
+def rule_directories(rules: Iterable[Path] | None = None) -> tuple[Path, ...]:
+    """Of the configuration and of the command line. Raises UsageError."""
     from triage.config import load_config, with_configured
 
-    config = load_config()
-    return pipeline.load_knowledge(with_configured(config.rules, rules), config.patches)
+    return with_configured(load_config().rules, rules)
+
+
+def find_rule(id: str, rules: Iterable[Path] | None = None) -> Rule:
+    """The rule of that id. Raises UsageError that names similar ones."""
+    from triage.rules.load import load_rules
+
+    known = {rule.id: rule for rule in load_rules(rule_directories(rules))}
+    if id not in known:
+        from difflib import get_close_matches
+
+        near = get_close_matches(id, known, 3)
+        next = f"triage explain {near[0]}" if near else "triage rules list"
+        similar = f"; there is {', '.join(near)}" if near else ""
+        raise UsageError("looking for rule", id, f"there is no such rule{similar}", next)
+    return known[id]
 
 
 def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:

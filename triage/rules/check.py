@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,8 +53,50 @@ def check(case: RuleCase, knowledge: pipeline.Knowledge) -> Checked:
 
 def fired(log: str, knowledge: pipeline.Knowledge) -> tuple[str, ...]:
     """Ids of the rules that propose themselves for the last incident of a log, best first."""
-    report = pipeline.diagnose(LogEvidence("case"), knowledge, "", LogSource("case", log.encode()))
+    return fired_in(pipeline.diagnose(LogEvidence("case"), knowledge, "", LogSource("case", log.encode())))
+
+
+def fired_in(report: pipeline.Report) -> tuple[str, ...]:
+    """The same, of a report."""
     return tuple(item.rule for item in report.incidents[-1].diagnoses) if report.incidents else ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a rule fires: on how many of its own cases and near misses (of how many), and where else."""
+
+    rule: str
+    own: tuple[int, int]
+    near: tuple[int, int]
+    elsewhere: tuple[str, ...]
+
+
+def matrix(results: Iterable[Checked], further: Mapping[str, tuple[str, ...]]) -> tuple[Row, ...]:
+    """One row a rule, in the order of the results. `further` maps other cases to who fires there."""
+    by_kind: dict[tuple[str, CaseKind], list[bool]] = {}
+    elsewhere: dict[str, list[str]] = {}
+    for result in results:
+        case = result.case
+        by_kind.setdefault((case.rule, case.kind), []).append(case.rule in result.fired)
+        for rule in result.fired:
+            if rule != case.rule:
+                elsewhere.setdefault(rule, []).append(str(case))
+    for name, rules in further.items():
+        for rule in rules:
+            elsewhere.setdefault(rule, []).append(name)
+    return tuple(
+        Row(
+            rule,
+            _count(by_kind[rule, "match"]),
+            _count(by_kind.get((rule, "near"), [])),
+            tuple(elsewhere.get(rule, ())),
+        )
+        for rule in dict.fromkeys(rule for rule, _ in by_kind)
+    )
+
+
+def _count(fired: list[bool]) -> tuple[int, int]:
+    return sum(fired), len(fired)
 
 
 def _problem(case: RuleCase, found: tuple[str, ...]) -> str:

@@ -1,0 +1,27 @@
+"""`triage explain`: what a rule means, in the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import Format, FormatOption, RulesOption, find_rule
+
+RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The id of a rule.")]
+
+
+def explain(rule: RuleArgument, format: FormatOption = Format.TEXT, rules: RulesOption = None) -> None:
+    """Say what RULE means, why it happens, how it is confirmed, and what to do."""
+    found = find_rule(rule, rules)
+    from triage.report import rules as report
+
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(report.document([found])))
+        return
+    out = console.stdout()
+    for line in report.explanation(found):
+        out.print(line, soft_wrap=True)

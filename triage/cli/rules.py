@@ -1,0 +1,219 @@
+"""`triage rules`: the knowledge base, and the tools of those who add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.explain import RuleArgument
+from triage.cli.options import (
+    Format,
+    FormatOption,
+    RulesOption,
+    find_rule,
+    knowledge,
+    rule_directories,
+)
+from triage.errors import ExitCode, RefusedError, UsageError
+
+app = typer.Typer(no_args_is_help=True, help="List, read, test, check and draft the rules of a diagnosis.")
+
+
+@app.command("list")
+def list_rules(
+    category: Annotated[str, typer.Option(help="Only this category.", show_default=False)] = "",
+    engine: Annotated[
+        str, typer.Option(help="Only what can be said of this engine.", show_default=False)
+    ] = "",
+    role: Annotated[
+        str, typer.Option(help="Only this role: cause, consequence, benign.", show_default=False)
+    ] = "",
+    format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
+) -> None:
+    """List the rules: id, category, role, engine, title."""
+    from triage.report import rules as report
+    from triage.rules.categories import CATEGORIES
+    from triage.rules.load import load_rules
+
+    _require("category", category, CATEGORIES)
+    _require("engine", engine, ("sglang", "vllm"))
+    _require("role", role, ("cause", "consequence", "benign"))
+    found = [
+        rule
+        for rule in load_rules(rule_directories(rules))
+        if category in ("", rule.category)
+        and role in ("", rule.role)
+        and (not engine or rule.engine in ("", engine))
+    ]
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(report.document(found)))
+        return
+    for line in report.table([(r.id, r.category, r.role, r.engine or "any", r.title) for r in found]):
+        print(line)
+
+
+@app.command()
+def show(rule: RuleArgument, format: FormatOption = Format.TEXT, rules: RulesOption = None) -> None:
+    """Print all of a rule: what `triage explain` says of it, and its cases."""
+    from triage.report import rules as report
+
+    found = find_rule(rule, rules)
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(report.document([found])))
+        return
+    out = console.stdout()
+    for line in report.everything(found):
+        out.print(line, soft_wrap=True)
+
+
+@app.command("test")
+def run_cases(
+    only: Annotated[
+        list[str] | None, typer.Argument(metavar="[RULE...]", help="Only the cases of these rules.")
+    ] = None,
+    rules: RulesOption = None,
+) -> None:
+    """Hold every rule against every case of every rule.
+
+    Its own log matches it and nothing else, a near miss does not. Exit code 1 when one is not so.
+    """
+    from triage.report.safe import safe_line
+    from triage.rules.check import check, rule_cases
+
+    known = knowledge(rules)
+    ids = [find_rule(name, rules).id for name in only or ()] or [rule.id for rule in known.rules]
+    failed = count = 0
+    for case in rule_cases(rule for rule in known.rules if rule.id in ids):
+        checked = check(case, known)
+        count += 1
+        if checked.problem:
+            failed += 1
+            print(safe_line(f"FAIL {case}: {checked.problem}"), flush=True)
+    print(f"{len(ids)} rules, {count} cases, {failed} fail")
+    raise typer.Exit(ExitCode.FOUND if failed else ExitCode.OK)
+
+
+@app.command()
+def lint(rules: RulesOption = None) -> None:
+    """Check the shape and style of rule files: keys, texts, remedies, signatures, patterns.
+
+    With --rules only those. Exit code 1 when something is to be mended.
+    """
+    from triage.config import load_config
+    from triage.patching.load import load_patches
+    from triage.report.safe import safe_line
+    from triage.rules.lint import lint as check
+    from triage.rules.load import KNOWLEDGE, rule_files
+
+    directories = rules or (KNOWLEDGE, *rule_directories())
+    problems = check(directories, (patch.id for patch in load_patches(load_config().patches)))
+    for problem in problems:
+        print(safe_line(str(problem)))
+    files = sum(1 for directory in directories for _ in rule_files(directory))
+    print(f"{files} files, {len(problems)} problems")
+    raise typer.Exit(ExitCode.FOUND if problems else ExitCode.OK)
+
+
+@app.command()
+def matrix(
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR...]", help="Further cases, or directories of them.", show_default=False),
+    ] = None,
+    format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
+) -> None:
+    """Show which rules fire where: on their own cases, on near misses, and elsewhere."""
+    from triage.replay import diagnose_case, find_cases
+    from triage.report.rules import table
+    from triage.rules import check
+
+    known = knowledge(rules)
+    further = {str(path): check.fired_in(diagnose_case(path, known)) for path in find_cases(corpus or ())}
+    results = [check.check(case, known) for case in check.rule_cases(known.rules)]
+    if format is Format.JSON:
+        from triage.report import json
+
+        cases = {str(item.case): item.fired for item in results}
+        print(json.dumps({"schema": "triage.rules-matrix/1", "cases": {**cases, **further}}))
+        return
+    rows = [
+        (row.rule, "/".join(map(str, row.own)), "/".join(map(str, row.near)), ", ".join(row.elsewhere))
+        for row in check.matrix(results, further)
+    ]
+    for line in table([("rule", "own", "near", "elsewhere"), *rows]):
+        print(line)
+
+
+@app.command()
+def new(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the new rule; it names the defect.")],
+    from_case: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draft it from this captured case.", show_default=False)
+    ] = None,
+    from_log: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draft it from this log.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Else ID.yaml here.", show_default=False)
+    ] = None,
+    rules: RulesOption = None,
+) -> None:
+    """Draft a rule file from an incident: signature, frames, and the log around it as the case.
+
+    Secrets, people and addresses are replaced; names of hosts in plain lines are for you to look at.
+    """
+    from triage.files import write_atomically
+    from triage.logs import open_log
+    from triage.replay import logs_of
+    from triage.report.safe import safe_line
+    from triage.rules.draft import draft
+
+    if (from_case is None) == (from_log is None):
+        raise UsageError(
+            "drafting a rule", id, "give either --from-case or --from-log", "triage rules new --help"
+        )
+    path = output or Path(f"{id}.yaml")
+    if path.exists():
+        raise RefusedError("writing", str(path), "it is there already", "give another --output")
+    sources = logs_of(from_case) if from_case is not None else (open_log(from_log or ""),)
+    made = draft(id, sources, knowledge(rules))
+    write_atomically(path, made.text.encode())
+    print(f"wrote {safe_line(str(path))}")
+    for note in made.notes:
+        print(f"note: {safe_line(note)}")
+    print(f"next: triage rules lint --rules {safe_line(str(path.parent))}")
+
+
+@app.command()
+def docs(
+    write: Annotated[Path, typer.Option(metavar="DIR", help="Where the pages go.")],
+    rules: RulesOption = None,
+) -> None:
+    """Write what the rules say as Markdown: a page a category, and an index."""
+    from triage.files import write_atomically
+    from triage.report.safe import safe_line
+    from triage.rules.docs import GENERATED, pages
+    from triage.rules.load import load_rules
+
+    found = pages(load_rules(rule_directories(rules)))
+    for name, text in found.items():
+        write_atomically(write / name, text.encode())
+    for path in write.glob("*.md"):
+        if path.name not in found and GENERATED in path.read_text("utf-8", "replace"):
+            path.unlink()
+    print(f"wrote {len(found)} pages in {safe_line(str(write))}")
+
+
+def _require(option: str, given: str, known: Iterable[str]) -> None:
+    if given and given not in known:
+        raise UsageError(f"listing rules of {option}", given, "there is none", f"one of: {', '.join(known)}")
