@@ -104,7 +104,8 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
             if piece.part or parts:
                 if not _join(piece, parts):
                     continue
-                peel(piece)
+                if not piece.head:
+                    peel(piece)
             # what a JSON field or a joined line held can be several lines with prefixes of their own
             for inner in _split(piece, carriage):
                 if inner is not piece:
@@ -114,6 +115,7 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
                     yield from _torn(inner, peel)
                 else:
                     yield inner
+    yield from map(_joined, parts.values())  # the end of the log cut them
 
 
 def _split(line: Line, carriage: bool) -> Iterable[Line]:
@@ -194,7 +196,15 @@ def _join(line: Line, parts: dict[str, list[Line]]) -> bool:
     held.append(line)
     if line.part and len(held) < MAX_PARTS:
         return False
-    line.text = "".join(part.text for part in held)
-    line.lines = [part.number for part in held]
+    _joined(held)
     del parts[line.identifier]
     return True
+
+
+def _joined(held: Sequence[Line]) -> Line:
+    line = held[-1]
+    line.text = "".join(part.text for part in held)
+    line.lines = [part.number for part in held]
+    for name, value in held[0].__dict__.items():  # the first part has the prefix
+        line.__dict__.setdefault(name, value)
+    return line
