@@ -7,7 +7,8 @@ files of one run.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from triage.logs.model import Fault, LogSource
 from triage.yamlfile import load_model
 
 EXPECTED = "expected.yaml"
+PARTS = ("incident", "initiator", "ranks", "roles", "category")
 LABEL_CHARS = 40  # of a message, enough to know it in a label that is cut
 BARE_CHARS = 12  # a shorter message stands in many lines, and needs its type beside it
 
@@ -66,13 +68,38 @@ class Difference:
 class Replayed:
     """One case diagnosed again. `differences` is empty when it gave what was expected.
 
-    `found` is what it gave, None for a case that could not be read.
+    `found` is what it gave, None for a case that could not be read; `expected` is its label.
     """
 
     name: str
     seconds: float
     differences: tuple[Difference, ...]
     found: Expected | None = None
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of the cases whose label says something of a part came out right."""
+
+    right: int
+    asked: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy over labelled cases. `parts` holds `incident` (found, or rightly not), `initiator`, `ranks`,
+    `roles` and `category`.
+
+    A category that is not right is `unanswered` (`unknown`, or nothing was found), `guessed` (`possible`)
+    or, by the name of its case, confidently `wrong`: likely or confirmed, and another one.
+    """
+
+    cases: int
+    parts: dict[str, Share]
+    unanswered: int
+    guessed: int
+    wrong: tuple[str, ...]
 
 
 def find_cases(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -98,14 +125,48 @@ def replay(cases: Iterable[Path], knowledge: pipeline.Knowledge) -> Iterator[Rep
     """Diagnose each case again. A case that cannot be read is a difference, not an end."""
     for case in cases:
         start = time.monotonic()
-        found = None
+        expected = found = None
         try:
             expected = load_model(case / EXPECTED, Expected, "expectation")
             report = diagnose_case(case, knowledge)
             differences, found = tuple(compare(expected, report)), expectation(report)
         except TriageError as error:
             differences = (Difference("error", str(error)),)
-        yield Replayed(str(case), time.monotonic() - start, differences, found)
+        yield Replayed(str(case), time.monotonic() - start, differences, found, expected)
+
+
+def score(results: Sequence[Replayed]) -> Score:
+    """How often each part came out as its label says; a case that could not be read has nothing right."""
+    right: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    guessed = 0
+    wrong = []
+    for result in results:
+        found, differing = result.found, {difference.part for difference in result.differences}
+        lost = found is None or (found.category == "none" and "incident" in differing)
+        for part in _labelled(result.expected):
+            asked[part] += 1
+            right[part] += not lost and part not in differing
+        if found is not None and not lost and "category" in differing:
+            guessed += found.certainty == "possible"
+            if found.certainty in ("confirmed", "likely"):
+                wrong.append(result.name)
+    parts = {part: Share(right[part], asked[part]) for part in PARTS}
+    unanswered = asked["category"] - right["category"] - guessed - len(wrong)
+    return Score(len(results), parts, unanswered, guessed, tuple(wrong))
+
+
+def _labelled(expected: Expected | None) -> tuple[str, ...]:
+    """The parts of which a label says something."""
+    if expected is None or expected.category == "none":
+        return ("incident",)
+    says = {
+        "initiator": (expected.initiator, expected.initiator_line, expected.type, expected.undecided or None),
+        "ranks": (expected.ranks,),
+        "roles": (expected.roles or None,),
+        "category": (expected.category,),
+    }
+    return ("incident", *(part for part, labels in says.items() if any(each is not None for each in labels)))
 
 
 def diagnose_case(case: Path, knowledge: pipeline.Knowledge) -> pipeline.Report:

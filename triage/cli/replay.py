@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from triage.errors import ExitCode
 
 if TYPE_CHECKING:
     from triage.against import Flip, Found
+    from triage.replay import Score
 
 
 def replay(
@@ -21,6 +23,9 @@ def replay(
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
+    score: Annotated[
+        bool, typer.Option("--score", help="Say how often each part came out as labelled.")
+    ] = False,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -59,14 +64,33 @@ def replay(
     if format is Format.JSON:
         from triage.report import json
 
-        print(json.dumps(json.replay(results, flips)))
+        result_json = json.replay(results, flips)
+        if score:
+            result_json["score"] = asdict(replaying.score(results))
+        print(json.dumps(result_json))
     else:
         parts = Counter(part for item in results for part in {found.part for found in item.differences})
         told = "".join(f", {part} of {count}" for part, count in parts.most_common())
         print(f"{len(results)} cases, {failed} differ{told}")
         if before is not None:
             _print_flips(flips, len(before))
+        if score:
+            _print_score(replaying.score(results))
     raise typer.Exit(ExitCode.FOUND if failed or flips else ExitCode.OK)
+
+
+def _print_score(score: Score) -> None:
+    from triage.report.safe import safe_line
+
+    for part, share in score.parts.items():
+        rate = f"{share.right / share.asked:7.1%}" if share.asked else "      -"
+        print(f"  {part:9} {share.right:4} of {share.asked:4} {rate}")
+    print(
+        f"  of the categories that are not right, {score.unanswered} had no answer, {score.guessed} were "
+        f"called possible, {len(score.wrong)} confidently wrong"
+    )
+    for name in score.wrong:
+        print(f"  confidently wrong: {safe_line(name)}")
 
 
 def _before(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
