@@ -15,6 +15,7 @@ from triage.rules.diagnosis import Diagnosis, Verdict
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
+    from triage.rules.nearest import Nearest
     from triage.rules.schema import Rule
 
 
@@ -33,11 +34,15 @@ class Knowledge:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One incident, what the rules say of it, and the verdict."""
+    """One incident, what the rules say of it, and the verdict.
+
+    Where no rule stands, `nearest` has those that fit in part.
+    """
 
     incident: Incident
     diagnoses: tuple[Diagnosis, ...]
     verdict: Verdict
+    nearest: tuple[Nearest, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +75,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.trees import EvidenceTree
     from triage.logs import read_incidents
     from triage.rules import engine
+    from triage.rules.nearest import nearest
 
     if logs:
         found = discover(evidence, unit) if unit else ()
@@ -90,7 +96,10 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     findings = []
     for incident in incidents:
         diagnoses = engine.diagnose(incident, deployment, evidence, tree, knowledge.rules, patches, unread)
-        findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses)))
+        near: tuple[Nearest, ...] = ()
+        if all(item.outcome == "refuted" for item in diagnoses):
+            near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
+        findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses), near))
     notes = [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
     ]

@@ -75,6 +75,7 @@ def _incident(item: IncidentFinding) -> dict[str, Any]:
         "faults": [{"role": fault.role, **_fault(fault)} for fault in incident.faults],
         "facts": dict(incident.facts),
         "diagnoses": [_diagnosis(entry) for entry in item.diagnoses],
+        "nearest": [asdict(near) for near in item.nearest],
         "verdict": {"category": item.verdict.category, "certainty": item.verdict.certainty},
     }
 

@@ -86,6 +86,8 @@ def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
     else:
         yield Text.assemble(("WHY  ", "bold cyan"), ("unknown: no rule explains this", "bold"))
         yield Text(f"  fingerprint {incident.fingerprint}")
+        for near in item.nearest:
+            yield Text(f"  near: {near.rule}, but {safe_line('; '.join(near.differs), 300)}", "dim")
     for entry in item.diagnoses:
         if entry is not (causes[0] if causes else None):
             yield _also(entry)
@@ -159,6 +161,7 @@ def _why(diagnosis: Diagnosis, item: IncidentFinding, root: str) -> Iterator[Tex
             yield from _excerpt(excerpt, root, shown)
     for command in dict.fromkeys(finding.command for finding in diagnosis.findings if finding.command):
         yield Text(f"      to find out what is missing: {safe_line(command)}", "yellow")
+    yield Text(f"  more: triage explain {diagnosis.rule}", "dim")
 
 
 def _finding(finding: Finding) -> Iterator[Text]:

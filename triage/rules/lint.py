@@ -11,18 +11,13 @@ import yaml
 
 from triage.errors import UsageError
 from triage.rules.load import rule_files
+from triage.rules.nearest import COMMON
 from triage.rules.patterns import backtracking, literals
 from triage.rules.schema import Rule, Signature
 from triage.yamlfile import InvalidFile, load_model
 
 LEAST_LITERALS = 8
 """Characters that a message must hold to leave no other cause."""
-
-COMMON = (
-    *("Exception", "RuntimeError", "ValueError", "TypeError", "AssertionError", "AttributeError"),
-    *("KeyError", "IndexError", "OSError", "ImportError", "NotImplementedError"),
-)
-"""Classes that everybody raises: their names say nothing."""
 
 TO_WRITE = "TO BE WRITTEN"
 """Stands in a draft for what only a person can say."""

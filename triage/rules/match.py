@@ -29,14 +29,14 @@ def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
     if rule.engine and engine and rule.engine != engine:
         return None
     for signature in rule.signatures:
-        for candidate in _carried(fault):
-            frames = _frames(signature, candidate)
+        for candidate in carried(fault):
+            frames = named_frames(signature, candidate)
             if frames is not None and _says(signature, candidate) and _facts(signature, incident):
                 return Match(rule, candidate, frames)
     return None
 
 
-def _carried(fault: Fault) -> Iterator[Fault]:
+def carried(fault: Fault) -> Iterator[Fault]:
     """The fault itself, what led to it, and what it groups, each with what led to that."""
     yield fault
     yield from fault.chain
@@ -47,30 +47,30 @@ def _carried(fault: Fault) -> Iterator[Fault]:
 def _says(signature: Signature, fault: Fault) -> bool:
     return (
         (not signature.kind or signature.kind == fault.kind)
-        and _found(signature.exception, fault.type)
-        and _found(signature.message, fault.message)
-        and _found(signature.header, fault.header)
+        and found(signature.exception, fault.type)
+        and found(signature.message, fault.message)
+        and found(signature.header, fault.header)
     )
 
 
 def _facts(signature: Signature, incident: Incident) -> bool:
-    return all(_found(pattern, incident.facts.get(name, "")) for name, pattern in signature.facts.items())
+    return all(found(pattern, incident.facts.get(name, "")) for name, pattern in signature.facts.items())
 
 
-def _frames(signature: Signature, fault: Fault) -> dict[str, Frame] | None:
+def named_frames(signature: Signature, fault: Fault) -> dict[str, Frame] | None:
     """The named frames, or None when a pattern has no frame after that of the pattern before it.
 
     The innermost frame that fits is taken, so that a recursion's last turn is the one that is named.
     """
     if signature.innermost and signature.frames and fault.frames:
         last = signature.frames[-1]
-        if not _is_frame(last, fault.frames[-1]):
+        if not is_frame(last, fault.frames[-1]):
             return None
     named: dict[str, Frame] = {}
     end = len(fault.frames)
     for pattern in reversed(signature.frames):
         for index in range(end - 1, -1, -1):
-            if _is_frame(pattern, fault.frames[index]):
+            if is_frame(pattern, fault.frames[index]):
                 named[pattern.name] = fault.frames[index]
                 end = index
                 break
@@ -79,15 +79,17 @@ def _frames(signature: Signature, fault: Fault) -> dict[str, Frame] | None:
     return named
 
 
-def _is_frame(pattern: FramePattern, frame: Frame) -> bool:
+def is_frame(pattern: FramePattern, frame: Frame) -> bool:
+    """Whether a frame is as a rule describes it."""
     return (
         fnmatchcase(frame.file, f"*{pattern.file}")
         and (not pattern.function or re.fullmatch(pattern.function, frame.function) is not None)
-        and _found(pattern.code, frame.code)
+        and found(pattern.code, frame.code)
     )
 
 
-def _found(pattern: str, text: str) -> bool:
+def found(pattern: str, text: str) -> bool:
+    """Whether a pattern of a rule occurs in a text; an empty one asks for nothing."""
     return not pattern or _compiled(pattern).search(text[:MATCHED_CHARS]) is not None
 
 

@@ -1,0 +1,98 @@
+"""Rules that fit an unexplained incident in part: what agrees, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from triage.logs.model import Fault, Incident
+from triage.rules import match
+from triage.rules.patterns import literals
+from triage.rules.schema import FramePattern, Rule, Signature
+
+LIMIT = 3
+LEAST = 8  # characters that agree, so that what everybody raises is not enough
+COMMON = (
+    *("Exception", "RuntimeError", "ValueError", "TypeError", "AssertionError", "AttributeError"),
+    *("KeyError", "IndexError", "OSError", "ImportError", "NotImplementedError"),
+)
+"""Classes that everybody raises: their names say nothing."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A rule that does not fit: the parts of its signature that hold, and in words those that do not."""
+
+    rule: str
+    title: str
+    agrees: tuple[str, ...]  # `exception`, `message`, `header`, `frames`
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    holds: bool
+    weight: int  # characters that are always the same in what agrees: how much that says
+    differs: str
+
+
+def nearest(incident: Incident, rules: Iterable[Rule], without: Container[str] = ()) -> tuple[Nearest, ...]:
+    """At most three, the nearest first, of the rules whose id is not in `without`."""
+    faults = (incident.initiator,) if incident.initiator else incident.candidates
+    engine = incident.facts.get("engine", "")
+    found = []
+    for rule in rules:
+        if rule.id in without or (rule.engine and engine and rule.engine != engine):
+            continue
+        tried = [
+            _held(rule, signature, incident, carried)
+            for fault in faults
+            for carried in match.carried(fault)
+            for signature in rule.signatures
+        ]
+        weight, near = max(tried, key=lambda item: (item[0], -len(item[1].differs)))
+        if weight >= LEAST:
+            found.append((-weight, len(near.differs), near.rule, near))
+    return tuple(near for *_, near in sorted(found, key=lambda item: item[:3])[:LIMIT])
+
+
+def _held(rule: Rule, signature: Signature, incident: Incident, fault: Fault) -> tuple[int, Nearest]:
+    parts = list(_parts(signature, incident, fault))
+    agrees = tuple(dict.fromkeys(part.name for part in parts if part.holds and part.weight))
+    differs = tuple(part.differs for part in parts if not part.holds)
+    weight = sum(part.weight for part in parts if part.holds)
+    return weight, Nearest(rule.id, rule.title, agrees, differs)
+
+
+def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_Part]:
+    if signature.kind:
+        yield _Part("kind", signature.kind == fault.kind, 0, f"it is about a fault of kind {signature.kind}")
+    for name, pattern, text in (
+        ("exception", signature.exception, fault.type),
+        ("message", signature.message, fault.message),
+        ("header", signature.header, fault.header),
+    ):
+        if pattern:
+            holds = match.found(pattern, text)
+            everyone = name == "exception" and fault.type in COMMON
+            weight = 1 if everyone else literals(pattern) if holds else 0
+            yield _Part(name, holds, weight, f"the {name} does not match {pattern}")
+    alone = [any(match.is_frame(frame, one) for one in fault.frames) for frame in signature.frames]
+    for frame, holds in zip(signature.frames, alone, strict=True):
+        name = frame.file.rpartition("/")[2].replace("*", "")
+        weight = len(name) + literals(frame.code) if holds else 0
+        yield _Part("frames", holds, weight, f"there is no frame {_in_words(frame)}")
+    if signature.frames and all(alone) and match.named_frames(signature, fault) is None:
+        yield _Part("order", False, 0, "its frames stand in another order, or are not the innermost")
+    for name, pattern in signature.facts.items():
+        value = incident.facts.get(name, "")
+        said = f"{name} is {value or 'not known'}, it asks for {pattern}"
+        yield _Part("facts", match.found(pattern, value), 0, said)
+
+
+def _in_words(frame: FramePattern) -> str:
+    words = [f"of {frame.file}"]
+    words += [f"in {frame.function}"] if frame.function else []
+    words += [f"at {frame.code}"] if frame.code else []
+    return " ".join(words)
