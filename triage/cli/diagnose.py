@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,14 @@ def diagnose(
     ] = None,
     log_format: LogFormatOption = "",
     case: Annotated[Path | None, typer.Option(help="Diagnose a captured case.")] = None,
+    bug_report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a redacted report for the engine's tracker, in Markdown.",
+            show_default=False,
+        ),
+    ] = None,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
@@ -80,7 +89,22 @@ def diagnose(
         ):
             report = pipeline.diagnose(evidence, known, unit, *logs)
     show(report, format)
+    if bug_report is not None:
+        _write_bug_report(report, bug_report)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
+
+
+def _write_bug_report(report: Report, path: Path) -> None:
+    from triage.files import write_atomically
+    from triage.report import bugreport
+    from triage.report.safe import safe_line
+
+    if not report.incidents:
+        print("no incident, so no bug report was written", file=sys.stderr)
+        return
+    write_atomically(path, bugreport.bug_report(report).encode("utf-8", "backslashreplace"))
+    tracker = bugreport.TRACKERS.get(report.deployment.engine, "the engine's tracker")
+    print(f"wrote {safe_line(str(path))}: read it once, then file it at {tracker}", file=sys.stderr)
 
 
 def show(report: Report, format: Format) -> None:

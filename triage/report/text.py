@@ -107,7 +107,8 @@ def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
         yield Text(f"  last phase before it: {safe_line(incident.phase)}")
     if incident.count > 1:
         yield Text(f"  the same run failed {incident.count} times", "bold")
-    others = [other for other in incident.faults if other is not fault and other.role != "benign"]
+    at = None if fault is None else fault.position
+    others = [other for other in incident.faults if other.position != at and other.role != "benign"]
     for other in others[:SHOWN_FAULTS]:
         yield Text(
             f"  {other.role:8} {_clock(other.time)}{_who(other)}{safe_line(_message(other), 110)}", "dim"
