@@ -16,22 +16,32 @@ def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule
 
     Raises UsageError for a broken file, and for an id that stands twice.
     """
+    from triage.rules import cache
+
+    files = [path for directory in (base, *extra) for path in rule_files(directory)]
+    known = cache.recall(files)
+    if known is None:
+        known = _read(files)
+        cache.remember(files, known)
+    return known
+
+
+def _read(files: Iterable[Path]) -> tuple[Rule, ...]:
     from triage.errors import UsageError
 
     rules: dict[str, Rule] = {}
     origin: dict[str, Path] = {}
-    for directory in (base, *extra):
-        for path in rule_files(directory):
-            rule = load_model(path, Rule, "rule")
-            if rule.id in rules:
-                raise UsageError(
-                    "reading rule",
-                    str(path),
-                    f"its id {rule.id!r} is already that of {origin[rule.id]}",
-                    "give one of them another id",
-                )
-            rules[rule.id] = rule
-            origin[rule.id] = path
+    for path in files:
+        rule = load_model(path, Rule, "rule")
+        if rule.id in rules:
+            raise UsageError(
+                "reading rule",
+                str(path),
+                f"its id {rule.id!r} is already that of {origin[rule.id]}",
+                "give one of them another id",
+            )
+        rules[rule.id] = rule
+        origin[rule.id] = path
     return tuple(rules[name] for name in sorted(rules))
 
 

@@ -30,8 +30,10 @@ def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
         return None
     for signature in rule.signatures:
         for candidate in carried(fault):
+            if not _says(signature, candidate) or not _facts(signature, incident):
+                continue
             frames = named_frames(signature, candidate)
-            if frames is not None and _says(signature, candidate) and _facts(signature, incident):
+            if frames is not None:
                 return Match(rule, candidate, frames)
     return None
 
