@@ -1,4 +1,4 @@
-"""The console blocks of README.md: commands as a newcomer would type them, and what they print."""
+"""The console blocks of a page: commands as a newcomer would type them, and what they print."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ class Example:
     line: int
     arguments: tuple[str, ...]
     output: str
+    page: str = "README.md"
 
     @property
     def needs_host(self) -> bool:
         return "gpu01" in self.arguments
 
     def differs_from(self, printed: str) -> str:
-        """ "" when the output is as the README has it, else both."""
+        """ "" when the output is as the page has it, else both."""
         plain = "\n".join(line.rstrip() for line in printed.splitlines()) + "\n"
         checker = doctest.OutputChecker()
         if checker.check_output(self.output, plain, doctest.ELLIPSIS):
             return ""
-        return f"README.md:{self.line} has\n{self.output}\nbut it prints\n{plain}"
+        return f"{self.page}:{self.line} has\n{self.output}\nbut it prints\n{plain}"
 
 
-def examples() -> Iterator[Example]:
-    """Every `$ triage ...` of the README, in order."""
-    text = (ROOT / "README.md").read_text("utf-8")
+def examples(page: str = "README.md") -> Iterator[Example]:
+    """Every `$ triage ...` of the page, in order."""
+    text = (ROOT / page).read_text("utf-8")
     for block in _BLOCK.finditer(text):
         line = text[: block.start()].count("\n") + 2
         for part in re.split(r"^\$ ", block.group(1), flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             program, *arguments = shlex.split(command)
             assert program == "triage", command
-            yield Example(line, tuple(arguments), output)
+            yield Example(line, tuple(arguments), output, page)
             line += part.count("\n")
