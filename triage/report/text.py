@@ -14,7 +14,7 @@ from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
 from triage.pipeline import Finding as IncidentFinding
 from triage.pipeline import Report
-from triage.report.safe import safe, safe_line
+from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
 
 def _remedy(remedy: Remedy) -> Iterator[Text]:
     for line in remedy.command.splitlines():
-        yield Text(f"             {safe(line)}", "green")
+        yield Text(f"             {safe_line(line, 2000)}", "green")
     if remedy.cost:
         yield Text(f"             costs: {safe_line(remedy.cost)}", "dim")
     if remedy.proof:
