@@ -94,6 +94,7 @@ def _fault(fault: Fault) -> dict[str, Any]:
         "chain": [
             {"link": cause.link, "type": cause.type, "message": cause.message} for cause in fault.chain
         ],
+        "members": [{"type": member.type, "message": member.message} for member in fault.members],
         "because": list(fault.because),
         "count": fault.count,
         "position": {"source": position.source, "line": position.line, "cursor": position.cursor},
