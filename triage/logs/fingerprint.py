@@ -40,7 +40,11 @@ def normal(message: str) -> str:
     text = lines[0] if lines else ""
     if len(lines) > 1 and "validation error" in text:
         text = f"{text} {lines[1]}"
-    text = text[:400]
+    return _normal(text[:400])
+
+
+@lru_cache(maxsize=4096)
+def _normal(text: str) -> str:
     for pattern, substitute in _SUBSTITUTES:
         text = _compiled(pattern).sub(substitute, text)
     return " ".join(text.split())[:160]

@@ -159,7 +159,8 @@ def _incident(run: Run) -> Incident | None:
     mark = fingerprint(facts.get("engine", ""), initiator.fault if initiator else None, candidates)
     known = ranks.known(run)
     spoke = {who for found in run.found.values() if found.weight < Weight.TEARDOWN for who in found.who}
-    some = list(spoke)[:256]
+    # names of one length can only be equal
+    some = [who for who in spoke if known and len(who) != len(known[0])][:256]
     silent = [
         who for who in known if who not in spoke and not any(who <= other or other <= who for other in some)
     ]

@@ -36,6 +36,7 @@ class Found:
     process: int | None = None
     named: int = 0  # order of the line that names it, 0: the same
     who: set[frozenset[str]] = field(default_factory=set)  # the ranks that reported it
+    more: int = 0  # how often it was said again, besides what `fault.count` says
 
     def __post_init__(self) -> None:
         if self.fault.ranks:
@@ -148,11 +149,14 @@ class Run:
         held = known.fault
         if len(known.who) < MAX_TOGETHER:
             known.who |= found.who
-        more = held.count + (fault.count if normal(held.message) == normal(fault.message) else 0)
-        first = held if known.order <= found.order else fault
-        earlier = held if (known.named or known.order) <= (found.named or found.order) else fault
-        known.fault = replace(first, count=more, position=earlier.position)
-        known.named = min(known.named or known.order, found.named or found.order)
+        if normal(held.message) == normal(fault.message):
+            known.more += fault.count + found.more
+        named, again = known.named or known.order, found.named or found.order
+        if known.order > found.order or named > again:
+            first = held if known.order <= found.order else fault
+            earlier = held if named <= again else fault
+            known.fault = replace(first, count=held.count, position=earlier.position)
+        known.named = min(named, again)
         if known.order > found.order:
             known.order, known.phase = found.order, found.phase
         if found.weight < known.weight:

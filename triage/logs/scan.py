@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 from triage.logs import facts, symptoms
-from triage.logs.frames import culprit, engine_of
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
@@ -217,7 +216,6 @@ class Scan:
         run = self._open.get(first.invocation) or next(iter(self._open.values()), None)
         if run is None:
             return
-        fault = _blamed(fault)
         found = Found(fault, weigh(fault, first.level), first.order, first.phase)
         found.named = reading.named.order
         child = _CHILD.match(fault.message)
@@ -257,13 +255,3 @@ def _fault(kind: str, type: str, message: str, line: Line, source: str) -> Fault
         ranks=line.ranks,
         count=line.repeat,
     )
-
-
-def _blamed(fault: Fault) -> Fault:
-    """With the culprit frame of the fault, of its chain and of its members."""
-    chain = tuple(_blamed(each) for each in fault.chain)
-    members = tuple(_blamed(each) for each in fault.members)
-    # a group only gathers what its members raised
-    own = (each.frame for each in members if each.frame is not None and engine_of(each.frame))
-    frame = next(own, None) or culprit(fault.frames)
-    return replace(fault, frame=frame, chain=chain, members=members)

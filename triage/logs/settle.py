@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from triage.logs.frames import culprit, engine_of
 from triage.logs.line import NO_RANKS
+from triage.logs.model import Fault
 from triage.logs.run import Found, Run
 from triage.logs.traceback import CUT
 
 
 def settle(run: Run) -> None:
-    """Give every fault its ranks, and put tracebacks that were cut to the whole one that they begin like."""
+    """Give every fault its ranks and its culprit, and put cut tracebacks to the whole one they begin like."""
     for found in run.found.values():
         _name(run, found)
     _join_cut(run)
     for found in run.found.values():
-        found.fault = replace(found.fault, ranks=NO_RANKS.union(*found.who))
+        fault = found.fault
+        count = fault.count + found.more
+        found.fault = _blamed(replace(fault, ranks=NO_RANKS.union(*found.who), count=count))
+        found.more = 0
 
 
 def _name(run: Run, found: Found) -> None:
@@ -67,5 +72,15 @@ def _join_cut(run: Run) -> None:
         for other_key, other in whole:
             if other.fault.frames[: len(said)] == said:
                 del run.found[key]
-                run.add(replace(found, fault=replace(other.fault, count=1)), other_key)
+                run.add(replace(found, fault=replace(other.fault, count=1), more=0), other_key)
                 break
+
+
+def _blamed(fault: Fault) -> Fault:
+    """With the culprit frame of the fault, of its chain and of its members."""
+    chain = tuple(_blamed(each) for each in fault.chain)
+    members = tuple(_blamed(each) for each in fault.members)
+    # a group only gathers what its members raised
+    own = (each.frame for each in members if each.frame is not None and engine_of(each.frame))
+    frame = next(own, None) or culprit(fault.frames)
+    return replace(fault, frame=frame, chain=chain, members=members)

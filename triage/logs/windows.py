@@ -26,8 +26,8 @@ STEP = 1 << 18
 STRETCH = 1 << 16
 """Bytes that are searched at a time, so that they stay in the processor's cache."""
 
-LEAD = (1 << 14, 64)
-TAIL = (1 << 15, 256)
+LEAD = (1 << 13, 64)
+TAIL = (1 << 13, 256)
 """Bytes, and average lines, before and after a place that are read with it; whichever is more."""
 
 PATIENCE = 2100

@@ -17,7 +17,7 @@ from triage.logs.formats import times
 from triage.logs.line import Line
 
 STARTS = "0123456789["
-PARTS = (r"std(?:out|err) P ", r"[^n\\]\\*\",\s?\\*\"stream\\*\":")
+PARTS = (r"std(?:out|err) P ", r'[^n\\]\\*",\s?\\*"stream\\*":')
 
 _CRI = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (?:(stdout|stderr) ([FP])(?: |$))?"

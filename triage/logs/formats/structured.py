@@ -10,7 +10,7 @@ from triage.logs.formats import containers, journal, times
 from triage.logs.line import Line
 
 STARTS = "{\x1ed"
-ERRORS = (r"(?:level|severity|levelname)\\*\"\s{0,4}:\s{0,4}\\*\"(?i:error|critical)",)
+ERRORS = (r'(?:level|severity|levelname)\\*"\s{0,4}:\s{0,4}\\*"(?i:error|critical)',)
 
 _AROUND = ("\x1e", "data: ")  # journalctl's json-seq and json-sse
 
