@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from triage import pipeline
-from triage.errors import TriageError, UnreachableError
+from triage.errors import TriageError, UnreachableError, UsageError
 from triage.logs.model import Fault, LogSource
 from triage.yamlfile import load_model
 
@@ -198,6 +198,8 @@ def logs_of(case: Path) -> tuple[LogSource, ...]:
 def _log_files(case: Path) -> tuple[LogSource, ...]:
     from triage.logs.load import open_log
 
+    if not case.is_dir():
+        raise UsageError("reading case", str(case), "there is no such directory", f"ls {case.parent}")
     names = sorted(path.name for path in case.iterdir() if path.is_file() and _is_log(path.name))
     if not names:
         raise UnreachableError(
