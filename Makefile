@@ -1,11 +1,12 @@
 # make demo   sets everything up and plays the story: crash, diagnosis, patch, proof
 # make test   sets everything up and passes the tests
+# make docs   writes docs/rules anew from the rule files
 VENV    := .venv
 PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check setup system story benchmark clean
+.PHONY: demo test check docs setup system story benchmark clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -17,6 +18,9 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: setup
+	XDG_CONFIG_HOME=/dev/null $(BIN)/triage rules docs --write docs/rules
 
 benchmark: story
 	$(BIN)/python -m pytest tests/benchmarks -m benchmark -s
