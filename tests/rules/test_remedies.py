@@ -80,9 +80,9 @@ def test_a_patch_of_which_nothing_is_known(changes: dict[str, Any]) -> None:
 def test_commands_name_the_interpreter_that_serves_and_quote_what_a_host_named() -> None:
     upgrade = {"kind": "upgrade", "distribution": "sglang", "version": ">=0.5.18", "summary": "upgrade"}
     (found,) = offered(context(), **upgrade)
-    assert found.command == "/opt/venv/bin/python -m pip install 'sglang>=0.5.18'"
+    assert found.command == "/opt/venv/bin/python -m pip install --upgrade 'sglang>=0.5.18'"
     (found,) = offered(context(deployment=Deployment("log")), **upgrade)
-    assert found.command == "python -m pip install 'sglang>=0.5.18'"
+    assert found.command == "python -m pip install --upgrade 'sglang>=0.5.18'"
     odd = replace(STORY, python="/opt/my env/python;reboot", unit="$(reboot).service")
     (found,) = offered(context(deployment=odd), **upgrade)
     assert found.command.startswith("'/opt/my env/python;reboot' -m pip")

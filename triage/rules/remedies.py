@@ -57,7 +57,7 @@ def _patch(spec: PatchRemedy, context: Context) -> Remedy:
 
 def _upgrade(spec: UpgradeRemedy, context: Context) -> Remedy:
     wanted = f"{spec.distribution}{spec.version}"
-    command = shlex.join((context.deployment.python or "python", "-m", "pip", "install", wanted))
+    command = shlex.join((context.deployment.python or "python", "-m", "pip", "install", "--upgrade", wanted))
     return Remedy("upgrade", wanted, spec.summary, command, spec.cost, spec.proof)
 
 
