@@ -122,6 +122,7 @@ class _Files:
         self._directory = directory
         self._held: dict[str, list[bytes]] = {}
         self._size = 0
+        self._unended: set[str] = set()  # those whose last line has no newline, as at the end of a source
         self.lines: dict[str, int] = {}
 
     def write(self, rank: str, data: Content, start: int, stop: int) -> None:
@@ -130,11 +131,20 @@ class _Files:
         ):
             rank = MAIN
         self.lines[rank] = self.lines.get(rank, 0) + 1
+        if rank in self._unended:
+            self._hold(rank, b"\n")
         for block in blocks(data, start, stop):
-            self._held.setdefault(rank, []).append(block)
-            self._size += len(block)
-            if self._size > HELD:
-                self.flush()
+            self._hold(rank, block)
+        if data[stop - 1 : stop] == b"\n":
+            self._unended.discard(rank)
+        else:
+            self._unended.add(rank)
+
+    def _hold(self, rank: str, block: bytes) -> None:
+        self._held.setdefault(rank, []).append(block)
+        self._size += len(block)
+        if self._size > HELD:
+            self.flush()
 
     def flush(self) -> None:
         for rank, held in self._held.items():

@@ -317,3 +317,10 @@ def test_more_ranks_than_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     data = b"".join(b"[2026-05-12 14:03:59 PP%d] x\n" % number for number in range(9))
     counts = split_ranks([LogSource("log", data)], tmp_path / "ranks")
     assert counts == {"PP0": 1, "PP1": 1, "PP2": 1, "main": 6}
+
+
+def test_a_line_without_an_end_is_not_glued_to_the_next(tmp_path: Path):
+    stamp = b"[2026-05-12 14:03:59 PP0]"
+    first, second = LogSource("a", stamp + b" one\n" + stamp + b" cut"), LogSource("b", stamp + b" two")
+    split_ranks([first, second], tmp_path / "ranks")
+    assert (tmp_path / "ranks" / "PP0.log").read_bytes() == b"%b one\n%b cut\n%b two" % (stamp, stamp, stamp)
