@@ -21,6 +21,9 @@ from triage.logs.formats import containers
 LONGEST = 512
 """Bytes that a place can be long."""
 
+VALUES = 1 << 16
+"""The number of the pattern that says that there are lists of byte values."""
+
 MANY = 64
 """Places in one stretch of a log after which the whole of it counts as one."""
 
@@ -35,22 +38,23 @@ BOOTS = ("-- Boot ", "-- Reboot --")
 _TEXTS = (*symptoms.NEEDLES, *facts.NEEDLES, *STOPS, *BOOTS, *traceback.BEGINNINGS, *dumps.BEGINNINGS)
 _ESCAPE = r"(?:(?:\x1b|#033|\\+u001[bB])\[[0-9;]{0,16}m){0,2}"  # raw, of rsyslog, in JSON
 _COLOURED = (r'File {escape}\\*"', "Error{escape}: ", "systemd")
+_AS_VALUES = r'"MESSAGE"\s?:\s?\['
 
 Find = Callable[[bytes], "list[int] | None"]
 """The ends of the places in a stretch of bytes; None when all of it is one."""
 
 
-@lru_cache(maxsize=1)
 def patterns() -> tuple[str, ...]:
     """What is looked for, as regular expressions that Hyperscan, Rust and Python read alike."""
-    texts = dict.fromkeys(form for text in _TEXTS for form in _forms(text))
+    texts = dict.fromkeys(form for text in _TEXTS for form in (text, json.dumps(text)[1:-1]))
     coloured = (*_COLOURED, *formats.ERRORS, *containers.PARTS)
     return (*map(_literal, texts), *(pattern.replace("{escape}", _ESCAPE) for pattern in coloured))
 
 
-def _forms(text: str) -> tuple[str, ...]:
-    """A text as it is, as a JSON string has it, and as the byte values that journald writes in JSON."""
-    return text, json.dumps(text)[1:-1], ",".join(map(str, text.encode()))
+def patterns_in_values() -> tuple[str, ...]:
+    """The same in the lists of byte values that a journal in JSON has for messages with colours."""
+    values = (map(str, text.encode()) for text in (*_TEXTS, "ERROR", "CRITICAL"))
+    return tuple(form for value in map(list, values) for form in (",".join(value), ", ".join(value)))
 
 
 def _literal(text: str) -> str:
@@ -64,17 +68,25 @@ def finder() -> Find | None:
         import hyperscan
     except ImportError:
         return None
-    database = _database(hyperscan)
+    in_text = _database(hyperscan, {**dict(enumerate(patterns())), VALUES: _AS_VALUES})
+    in_values = lru_cache(maxsize=1)(lambda: _database(hyperscan, dict(enumerate(patterns_in_values()))))
 
     def find(data: bytes) -> list[int] | None:
         places: list[int] = []
+        values = False
 
         def found(number: int, start: int, end: int, flags: int, context: object) -> bool | None:
+            nonlocal values
+            if number == VALUES:
+                values = True
+                return None
             places.append(end)
             return True if len(places) >= MANY else None
 
         try:
-            database.scan(data, match_event_handler=found)
+            in_text.scan(data, match_event_handler=found)
+            if values:
+                in_values().scan(data, match_event_handler=found)
         except hyperscan.ScanTerminated:
             return None
         return places
@@ -82,24 +94,28 @@ def finder() -> Find | None:
     return find
 
 
-def _database(hyperscan: Any) -> Any:
+def _database(hyperscan: Any, expressions: dict[int, str]) -> Any:
+    """The compiled expressions, from where they were kept."""
     import hashlib
     import platform
 
-    mark = "\n".join((hyperscan.__version__, platform.platform(), platform.machine(), *patterns()))
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = home / "triage" / f"places-{hashlib.sha256(mark.encode()).hexdigest()[:16]}"
+    mark = "\n".join((hyperscan.__version__, platform.platform(), platform.machine(), *expressions.values()))
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = Path(home) / "triage" / f"places-{hashlib.sha256(mark.encode()).hexdigest()[:16]}"
     database = _kept(hyperscan, path)
     if database is None:
-        database = _built(hyperscan)
+        database = _built(hyperscan, expressions)
         _keep(path, hyperscan.dumpb(database))
     return database
 
 
-def _built(hyperscan: Any) -> Any:
+def _built(hyperscan: Any, expressions: dict[int, str]) -> Any:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    expressions = [pattern.encode() for pattern in patterns()]
-    database.compile(expressions=expressions, ids=list(range(len(expressions))), flags=0)
+    database.compile(
+        expressions=[pattern.encode() for pattern in expressions.values()],
+        ids=list(expressions),
+        flags=[hyperscan.HS_FLAG_SINGLEMATCH if number == VALUES else 0 for number in expressions],
+    )
     return database
 
 
@@ -112,13 +128,10 @@ def _kept(hyperscan: Any, path: Path) -> Any:
                 return None
             database = hyperscan.loadb(file.read(), hyperscan.HS_MODE_BLOCK)
         database.scratch = hyperscan.Scratch(database)
-        seen: list[int] = []
-        database.scan(
-            traceback.BEGINNINGS[0].encode(), match_event_handler=lambda number, *_: seen.append(number)
-        )
+        database.scan(b"made for another processor?", match_event_handler=lambda *_: None)
     except (OSError, hyperscan.HyperscanError):
         return None
-    return database if seen else None
+    return database
 
 
 def _keep(path: Path, data: bytes) -> None:
