@@ -72,6 +72,7 @@ def logs(
         return
     from triage.logs import read_incidents
     from triage.report import json
+    from triage.report.safe import safe_line
     from triage.report.timeline import lines as render
     from triage.report.timeline import timeline_json
     from triage.timeline import timelines
@@ -87,5 +88,5 @@ def logs(
         for line in render(found):
             out.print(line, soft_wrap=True)
         for note in notes:
-            console.stderr().print(f"note: {note}")
+            print(f"note: {safe_line(note)}", file=sys.stderr)
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.OK)
