@@ -15,6 +15,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    RulesOption,
     SshConfigOption,
     UnitOption,
     given_logs,
@@ -32,6 +33,7 @@ def capture(
     ] = None,
     source: Annotated[bool, typer.Option(help="Keep the engine's program text that the probes read.")] = True,
     format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
@@ -42,7 +44,7 @@ def capture(
     """
     from triage import capturing
 
-    known = knowledge()
+    known = knowledge(rules)
     logs = given_logs(log)
     with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
         case = capturing.capture(evidence, known, output, unit, *logs, source=source)

@@ -20,6 +20,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    RulesOption,
     SshConfigOption,
     UnitOption,
     connected,
@@ -100,6 +101,7 @@ def show(
     patches: Annotated[
         list[Path] | None, typer.Option(help="A directory of further patches.", show_default=False)
     ] = None,
+    rules: RulesOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="Make the change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree beforehand.")] = False,
     format: FormatOption = Format.TEXT,
@@ -118,7 +120,7 @@ def show(
     facts = _facts(given or ())
     with connected(host, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
-            target = find_target(connection, known, id or (), unit, package_root, python, ledger)
+            target = find_target(connection, known, id or (), unit, package_root, python, ledger, rules)
             target = replace(target, context={**target.context, **facts})
             plans = survey(target)
         if format is Format.TEXT:
@@ -230,6 +232,7 @@ def find_target(
     package_root: str = "",
     python: str = "",
     ledger: str = "",
+    rules: Iterable[Path] | None = None,
 ) -> Target:
     """The tree that serves on a host, and the patches that are asked for or proposed for it.
 
@@ -241,7 +244,7 @@ def find_target(
     context: Mapping[str, str] = {}
     wanted = tuple(find_patch(id, known) for id in ids)
     if not package_root:
-        report = _diagnosis(connection, unit)
+        report = _diagnosis(connection, unit, rules)
         deployment, context = report.deployment, _context(report)
         package_root, python = deployment.package_root, python or deployment.python
         if not package_root:
@@ -300,11 +303,11 @@ def choose(changes: Sequence[Change], name: str, host: str) -> Change:
     raise UsageError("looking for change", name or "(none named)", happened, f"triage patch status {host}")
 
 
-def _diagnosis(connection: Connection, unit: str) -> Report:
+def _diagnosis(connection: Connection, unit: str, rules: Iterable[Path] | None) -> Report:
     from triage import pipeline
     from triage.evidence.live import LiveEvidence
 
-    return pipeline.diagnose(LiveEvidence(connection), knowledge(), unit)
+    return pipeline.diagnose(LiveEvidence(connection), knowledge(rules), unit)
 
 
 def _proposed(report: Report, known: Sequence[Patch]) -> tuple[Patch, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    RulesOption,
     SshConfigOption,
     UnitOption,
     connected,
@@ -45,6 +47,7 @@ def verify(
     max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
     format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
@@ -66,12 +69,14 @@ def verify(
         api_key=api_key_of(api_key_env),
     )
     with connected(host, ssh_config, host_key, become) as connection:
-        result, diagnosis = verify_on(connection, unit, options)
+        result, diagnosis = verify_on(connection, unit, options, rules)
     _show(result, diagnosis, format)
     raise typer.Exit(ExitCode.FOUND if result.verdict == "failed" else ExitCode.OK)
 
 
-def verify_on(connection: Connection, unit: str, options: Options) -> tuple[Verification, Report | None]:
+def verify_on(
+    connection: Connection, unit: str, options: Options, rules: Iterable[Path] | None = None
+) -> tuple[Verification, Report | None]:
     """The verification, and the diagnosis of the run that it started when that run died."""
     from triage import pipeline
     from triage.evidence.discovery import discover
@@ -84,7 +89,7 @@ def verify_on(connection: Connection, unit: str, options: Options) -> tuple[Veri
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
-    return result, pipeline.diagnose(afterwards, knowledge(), unit or deployment.unit)
+    return result, pipeline.diagnose(afterwards, knowledge(rules), unit or deployment.unit)
 
 
 @contextmanager
