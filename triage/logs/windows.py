@@ -124,11 +124,12 @@ class Windows:
         for start, stop in reversed(self._spans()):
             gap = stop < below and self._may_skip(stop, below)
             if gap:
-                for place in reversed(range(stop + STEP, below, STEP)):
+                end = min(below, self._line_end(stop))
+                for place in reversed(range(end + STEP, below, STEP)):
                     if place < below:
-                        below = line_start(self._data, place, stop)
+                        below = line_start(self._data, place, end)
                         yield from self._reversed(below, below + 1, gap)
-                below = min(below, self._line_end(stop))
+                below = end
             begin = line_start(self._data, start, self._first)
             while below > begin:
                 block = line_start(self._data, max(begin, below - BLOCK), begin)
