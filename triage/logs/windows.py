@@ -17,7 +17,7 @@ from triage.logs.places import LONGEST, Find, finder
 SMALL = 2 << 20
 """Bytes of a source that is read whole: it takes as long as a search would."""
 
-HEAD = 1 << 20
+HEAD = 1 << 19
 """Bytes at the beginning that are always read: formats and processes show themselves there."""
 
 STEP = 1 << 18
