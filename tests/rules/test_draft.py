@@ -35,6 +35,7 @@ ValueError: 7 stripes at /home/alice/z/stripes.bin, token=hf_abcdefghijklmnopqrs
         "sglang-0.5.11-pp8-triton",
         "sglang-0.5.11-pp8-triton-interleaved",
         "sglang-0.5.10-pp4-triton-json",
+        "sglang-0.5.11-pp8-triton-live-journal",
         "vllm-0.32-port-in-use",
         "device-side-assert",
         "argparse-unrecognized",

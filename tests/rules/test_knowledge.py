@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triage import pipeline
+from tests.logs import corpus
+from triage import pipeline, replay
 from triage.rules.check import check, rule_cases
 
 KNOWLEDGE = pipeline.load_knowledge()
@@ -20,3 +21,11 @@ def test_its_patches_are_shipped(rule):
     shipped = {patch.id for patch in KNOWLEDGE.patches}
     named = {part.patch for part in (*rule.probes, *rule.remedies) if hasattr(part, "patch")}
     assert named <= shipped
+
+
+@pytest.mark.parametrize("case", corpus.cases(), ids=lambda case: case.name)
+def test_in_the_corpus_no_cause_of_another_category_stands(case):
+    expected = corpus.expected(case)
+    for found in replay.diagnose_case(case, KNOWLEDGE).incidents[-1:]:
+        standing = [item for item in found.diagnoses if item.role == "cause" and item.outcome != "refuted"]
+        assert {item.category for item in standing} <= {expected.category, *expected.also}

@@ -32,6 +32,7 @@ WINDOWS = (40, 150, 600)
 """Lines before the initiator's that the case holds: the first that suffices."""
 
 AFTER = 3
+MAX_LINE = 20_000  # characters; the banner of an engine has about ten thousand
 MESSAGE_CHARS = 160
 OTHER_WORDS = "other words in the same place"
 
@@ -174,7 +175,7 @@ def _window(source: LogSource, first: int, last: int) -> Iterator[str]:
         if number > last:
             return
         if number >= first:
-            yield _as_text(row.decode("utf-8", "backslashreplace").rstrip("\r"))
+            yield _as_text(row.decode("utf-8", "backslashreplace").rstrip("\r"))[:MAX_LINE]
         number += ends
 
 
