@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.test_text import CONFIRMED, FIRST, STORY_INCIDENT, SURE, UNKNOWN, report
+from tests.report.test_text import CONFIRMED, FIRST, KNOWLEDGE, STORY_INCIDENT, SURE, UNKNOWN, report
 from tests.rules.world import incident
 from triage import pipeline
 from triage.capturing import Captured
@@ -178,8 +178,7 @@ def test_a_field_of_the_model_is_not_forgotten(model: Any, rendering: Any, elsew
 @pytest.mark.parametrize("case", sorted((ROOT / "tests/corpus").glob("*-pp*")), ids=lambda case: case.name)
 def test_real_logs_have_the_same_names(case: Path) -> None:
     logs = [open_log(str(path)) for path in sorted(case.iterdir()) if path.name != "expected.yaml"]
-    known = pipeline.load_knowledge()
-    check(loaded(pipeline.diagnose(LogEvidence(case.name), known, "", *logs)), REPORT, "report")
+    check(loaded(pipeline.diagnose(LogEvidence(case.name), KNOWLEDGE, "", *logs)), REPORT, "report")
 
 
 # The others.
