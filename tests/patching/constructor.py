@@ -1,6 +1,6 @@
 """Runs real constructors of attention backends against the real KV pool of one pipeline stage, on CPU.
 
-Reads jobs from standard input, [[ROOT, MODULE, CLASS, "mla" or "mha", START_LAYER, LAYERS], ...], and
+Reads jobs from standard input, [[ROOT, MODULE, CLASS, "mla", "mha" or "swa", START_LAYER, LAYERS], ...], and
 prints one line for each, in a process of its own: {"asked": [layer, ...], "v_head_dim": N}, or with
 "error" what was raised. ROOT is an unpacked wheel. The modules of the KV pools, of the backend and of
 its base class are the released ones; everything else that they import is a mock. The job of the class
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import inspect
 import json
 import os
 import sys
@@ -22,7 +23,8 @@ from unittest.mock import MagicMock
 import torch
 
 MEMORY = "sglang.srt.mem_cache.memory_pool"
-REAL = {MEMORY, "sglang.srt.layers.attention.base_attn_backend"}
+SLIDING = "sglang.srt.mem_cache.swa_memory_pool"
+REAL = {MEMORY, SLIDING, "sglang.srt.layers.attention.base_attn_backend"}
 # What mocks cannot stand for: numbers that are divided by, tuples that are unpacked, text that is split.
 VALUES: dict[str, Any] = {
     "get_attention_tp_size": lambda: 1,
@@ -106,14 +108,24 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 MISSING = {"sglang", "triton", "sgl_kernel", "wave_lang", "aiter", "psutil", "huggingface_hub", "numba"}
 
 
-def pool_of(kind: str, start: int, layers: int) -> Any:
+def pool_of(kind: str, start: int, layers: int, has_sliding: bool) -> Any:
     """The pool of a stage that owns `layers` layers from `start` on."""
     memory = importlib.import_module(MEMORY)
     common = {
         "size": 8, "page_size": 1, "dtype": torch.bfloat16, "layer_num": layers, "device": "cpu",
         "enable_memory_saver": False, "start_layer": start, "end_layer": start + layers - 1,
     }  # fmt: skip
-    if kind == "mla":
+    if kind == "swa":  # every other layer has a window
+        owned = list(range(start, start + layers))
+        sliding = importlib.import_module(SLIDING if has_sliding else MEMORY).SWAKVPool
+        known = inspect.signature(sliding.__init__).parameters
+        older = {"enable_kvcache_transpose": False} if "enable_kvcache_transpose" in known else {}
+        pool = sliding(
+            size=8, size_swa=8, page_size=1, dtype=torch.bfloat16, head_num=2, head_dim=128, device="cpu",
+            full_attention_layer_ids=owned[::2], swa_attention_layer_ids=owned[1::2],
+            **older,
+        )  # fmt: skip
+    elif kind == "mla":
         pool = memory.MLATokenToKVPool(kv_lora_rank=512, qk_rope_head_dim=64, **common)
     else:
         pool = memory.MHATokenToKVPool(head_num=2, head_dim=128, **common)
@@ -130,7 +142,8 @@ def construct(root: str, module: str, name: str, kind: str, start: int, layers: 
             watch(sparse.main_pool, asked)
             answer["v_head_dim"] = sparse.get_v_head_dim()
         else:
-            pool = pool_of(kind, start, layers)
+            has_sliding = os.path.exists(f"{root}/{SLIDING.replace('.', '/')}.py")
+            pool = pool_of(kind, start, layers, has_sliding)
             watch(pool, asked)
             backend = getattr(importlib.import_module(module), name)(runner_with(pool))
             answer["v_head_dim"] = backend.v_head_dim

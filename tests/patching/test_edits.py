@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.patching.wheels import ROOT
 from triage.patching.edits import Found, look
 from triage.patching.schema import Edit
 from triage.patching.source import Unparsable
@@ -102,3 +103,77 @@ def test_further_shapes_of_the_fix_and_of_the_defect() -> None:
 def test_what_does_not_parse_is_not_edited(code: str) -> None:
     with pytest.raises(Unparsable):
         found(code)
+
+
+# Blocks: what a statement becomes, or gets around it, in a function. The table in docs/patches.md has more.
+GUARD = "if a not in d:\n    continue\nx = d[a]"
+MAKE = "if not x:\n    x = make()"
+
+
+def in_function(code: str, newline: str = "\n", indent: str = "    ") -> str:
+    lines = ["def f():", *(f"    {line}" for line in code.splitlines())]
+    return newline.join(line.replace("    ", indent) for line in lines) + newline
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("indent", ["    ", "\t"])
+@pytest.mark.parametrize(
+    ("find", "replace", "before", "after"),
+    [
+        (
+            "x = d[a]", GUARD,
+            "for a in b:\n    x = d[a]", "for a in b:\n    if a not in d:\n        continue\n    x = d[a]",
+        ),
+        (
+            "x = d[a]", "x = d[a]\ny = x",
+            "if b:\n    x = d[a]  # why\n    z()", "if b:\n    x = d[a]  # why\n    y = x\n    z()",
+        ),
+        ("x = d[$K]", "y = $K * 2\nx = d[$K]", "x = d[p + q]", "y = (p + q) * 2\nx = d[p + q]"),
+        ("assert x", MAKE, "assert x  # why", "if not x:\n    x = make()  # why"),
+    ],
+)  # fmt: skip
+def test_blocks(find: str, replace: str, before: str, after: str, indent: str, newline: str) -> None:
+    old, new = (in_function(code, newline, indent) for code in (before, after))
+    first = found(old, inside="f", find=find, replace=replace)
+    assert (first.new or b"").decode() == new
+    assert len(first.sites) == 1
+    again = found(new, inside="f", find=find, replace=replace)
+    assert (again.sites, again.new, len(again.fixed)) == ((), None, 1)
+
+
+def test_a_block_at_the_end_of_a_file_without_a_newline() -> None:
+    old = in_function("x = d[a]").rstrip()
+    first = found(old, inside="f", find="x = d[a]", replace="x = d[a]\ny = x")
+    assert first.new == in_function("x = d[a]\ny = x").rstrip().encode()
+    assert first.sites[0].after == "    x = d[a]\n    y = x"
+
+
+@pytest.mark.parametrize("code", ["if b: x = d[a]", "x = d[a]; y = 1"])
+def test_a_statement_that_shares_its_line_is_not_rewritten(code: str) -> None:
+    result = found(in_function(code), inside="f", find="x = d[a]", replace="x = d[a]\ny = x")
+    assert (result.new, result.sites, len(result.suspect)) == (None, (), 1)
+
+
+def test_a_fix_elsewhere_in_the_scope_counts_for_all() -> None:
+    code = in_function("if skip(a):\n    return\nx = d[a]\nx = d[a]")
+    result = found(code, inside="f", find="x = d[a]", replace=GUARD, fixed=["skip(a)"], sites=2)
+    assert (result.sites, len(result.fixed), result.outside) == ((), 1, ())
+
+
+def test_one_of_two_that_has_its_guard() -> None:
+    code = in_function("for a in b:\n    if a not in d:\n        continue\n    x = d[a]\nx = d[a]")
+    result = found(code, inside="f", find="x = d[a]", replace=GUARD, sites=2)
+    assert ([site.line for site in result.sites], [site.line for site in result.fixed]) == ([6], [5])
+
+
+def test_the_table_of_blocks() -> None:
+    table = (ROOT / "docs" / "patches.md").read_text().partition("## Blocks")[2].partition("## States")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")][1:]
+    for row in rows:
+        find, replace, before, after = (
+            cell.strip().strip("`").replace("`<br>`", "\n") for cell in row.strip("|").split(" | ")
+        )
+        body = "\n    pass" if before.endswith(":") else ""
+        result = found(in_function(before + body), inside="f", find=find, replace=replace)
+        assert result.new == in_function(after + body).encode()
+    assert len(rows) == 4

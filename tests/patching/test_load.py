@@ -39,6 +39,12 @@ def test_a_patch_file_is_read(tmp_path: Path) -> None:
         ({"edits": [{**EDIT, "find": "$POOL.get("}]}, "edits.0.find: "),
         ({"edits": [{**EDIT, "find": "$pool.get(0)"}]}, "$POOL"),
         ({"edits": [{**EDIT, "find": "for $X in y: pass"}]}, "one simple statement"),
+        ({"edits": [{**EDIT, "replace": "a = 1\nb = 2", "inside": "f"}]}, "the place of a statement"),
+        ({"edits": [{**EDIT, "find": "a = 1", "replace": "a = 1\nb = 2"}]}, "inside: "),
+        (
+            {"edits": [{**EDIT, "find": "a = 1", "replace": "if b:\n  a = 1", "inside": "f"}]},
+            "level of the block",
+        ),
         ({"edits": [{**EDIT, "replace": "$OTHER.get(1)"}]}, "$OTHER does not occur in find"),
         ({"edits": [{**EDIT, "replace": EDIT["find"]}]}, "same as find"),
         ({"edits": [{**EDIT, "where": {"X": {"last_name": "pool"}}}]}, "$X does not occur"),

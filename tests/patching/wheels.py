@@ -16,16 +16,18 @@ CACHE = Path(os.environ.get("TRIAGE_CACHE") or ROOT / ".cache") / "wheels"
 
 def wheel(distribution: str, version: str) -> Path:
     """The wheel's file, whatever this machine's Python is. Raises AssertionError when pip cannot get it."""
-    found = sorted(CACHE.glob(f"{distribution}-{version}-*.whl"))
+    pattern = f"{distribution.replace('-', '_')}-{version}-*.whl"
+    found = sorted(CACHE.glob(pattern))
     if not found:
         CACHE.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--only-binary=:all:", "--python-version=3.11", "--implementation=cp", "--abi=cp311",
+            "--only-binary=:all:", "--python-version=3.11", "--implementation=cp", "--platform=any",
+            "--abi=cp311", "--abi=abi3", "--abi=none", "--platform=manylinux_2_28_x86_64",
             "--platform=manylinux_2_34_x86_64", "--dest", str(CACHE), f"{distribution}=={version}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-        found = sorted(CACHE.glob(f"{distribution}-{version}-*.whl"))
+        found = sorted(CACHE.glob(pattern))
         assert found, f"pip could not fetch {distribution} {version}: {done.stderr[-500:]}"
     return found[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,7 +12,7 @@ from triage.patching.model import Site
 from triage.patching.pattern import Match
 from triage.patching.schema import Edit
 from triage.patching.source import Segment, Source, parse
-from triage.patching.syntax import may_match
+from triage.patching.syntax import is_block, may_match
 
 Span = tuple[int, int]  # start and end, as offsets into a source
 Change = tuple[Span, str]  # and the text that takes its place
@@ -32,12 +32,19 @@ class Found:
     new: bytes | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Place:
     """A match, and where it stands."""
 
     segment: Segment
     match: Match
+    elsewhere: bool = False  # a fix that does not stand at the statement that has the defect
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and self.match.node is other.match.node
+
+    def __hash__(self) -> int:
+        return id(self.match.node)
 
     @property
     def span(self) -> Span:
@@ -61,26 +68,78 @@ def look(edit: Edit, path: str, data: bytes) -> Found:
 
     for segment in source.segments(wanted):
         scopes = _scopes(edit, segment.module)
-        inside += _places(edit, (edit.find,), segment, scopes)
-        fixed += _places(edit, (edit.replace, *edit.fixed), segment, scopes)
+        mended = _mended(edit, segment, scopes)
+        found = _places(edit, (edit.find,), segment, scopes)
+        if not (edit.keeps and any(place.elsewhere for place in mended)):
+            inside += [place for place in found if place not in mended]
+        fixed += mended
         suspect += _places(edit, edit.suspect, segment, scopes)
         if edit.inside:
-            known = {id(place.match.node) for place in inside}
             everywhere = _places(edit, (edit.find,), segment, [segment.module])
-            outside += [place for place in everywhere if id(place.match.node) not in known]
+            known = found + _mended(edit, segment, [segment.module])
+            outside += [place for place in everywhere if place not in known]
 
-    changes = [
-        (place.segment.span(part.node), part.text)
-        for place in inside
-        for part in pattern.substitutions(edit.find, edit.replace, place.match)
-    ]
+    made = [(place, _changes(edit, source, place)) for place in inside]
+    suspect += [place for place, own in made if own is None]
+    changes = [change for _, own in made for change in own or ()]
     return Found(
-        tuple(_site(source, path, place.span, changes) for place in inside),
+        tuple(_site(source, path, place.span, changes) for place, own in made if own is not None),
         tuple(_site(source, path, place.span) for place in fixed),
         tuple(_site(source, path, place.span) for place in suspect),
         tuple(_site(source, path, place.span) for place in outside),
         source.encode(_spliced(source.utf8, changes)) if changes else None,
     )
+
+
+def where(shapes: Sequence[str], path: str, data: bytes) -> tuple[Site, ...]:
+    """The places of some shapes in a file. Raises Unparsable."""
+    if not any(may_match(shape, data) for shape in shapes):
+        return ()
+    source = parse(data)
+    return tuple(
+        _site(source, path, segment.span(match.node))
+        for segment in source.segments(lambda part: any(may_match(shape, part) for shape in shapes))
+        for shape in shapes
+        for match in pattern.find(shape, segment.module)
+    )
+
+
+def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list[_Place]:
+    """Where the fix already is: at the statement that it keeps, or elsewhere in the scope."""
+    places: dict[int, _Place] = {}
+    for scope in scopes:
+        for shape in (edit.replace, *edit.fixed):
+            kept = pattern.kept_at(edit.find, shape) if is_block(shape) else None
+            if kept is None:
+                found = [match for match in pattern.find(shape, scope) if _holds(edit, match)]
+            else:
+                rows = pattern.find_blocks(shape, scope)
+                found = [Match(row[kept].body[0], bound) for row, bound in rows]  # type: ignore[attr-defined]
+            for match in found:
+                places.setdefault(id(match.node), _Place(segment, match, elsewhere=kept is None))
+    return list(places.values())
+
+
+def _changes(edit: Edit, source: Source, place: _Place) -> list[Change] | None:
+    """What makes of a place what it should be; None where it shares its line with other code."""
+    if not is_block(edit.replace):
+        parts = pattern.substitutions(edit.find, edit.replace, place.match)
+        return [(place.segment.span(part.node), part.text) for part in parts]
+    start, end = place.span
+    first, last = source.line_at(start), source.line_at(max(start, end - 1))
+    line_start, line_end = source.lines(first, last)
+    indent, rest = source.utf8[line_start:start], source.utf8[end:line_end]
+    if indent.strip() or (rest.strip() and not rest.lstrip().startswith(b"#")):
+        return None
+    newline = "\r\n" if rest.endswith(b"\r\n") else "\n"
+    margin = newline + indent.decode()
+    lines = pattern.block_lines(edit.find, edit.replace, place.match, "\t" if b"\t" in indent else "    ")
+    if lines.kept:
+        before = "".join(line + margin for line in lines.before)
+        after = "".join(margin + line for line in lines.after)
+        bottom = end + len(rest.rstrip(b"\r\n"))
+        return [change for change in (((start, start), before), ((bottom, bottom), after)) if change[1]]
+    return [((start, end), margin.join(lines.before))]
 
 
 def _places(
@@ -127,7 +186,8 @@ def _site(source: Source, path: str, span: Span, changes: Iterable[Change] = ())
     last_offset = max(span[0], span[1] - 1)
     first, last = source.statement(source.line_at(span[0]), source.line_at(last_offset))
     start, end = source.lines(first, last)
-    inner = [((a - start, b - start), text) for (a, b), text in changes if start <= a < end]
+    within = range(start, end + (end == len(source.utf8)))
+    inner = [((a - start, b - start), text) for (a, b), text in changes if a in within]
     before = source.utf8[start:end]
     after = _spliced(before, inner).decode().rstrip("\r\n") if inner else ""
     return Site(path, first, last, before.decode().rstrip("\r\n"), after)

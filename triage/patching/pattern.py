@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 
-from triage.patching.syntax import PREFIX, REST, to_python
+from triage.patching.syntax import PREFIX, REST, is_block, to_python
 
 # Layout and punctuation: a pattern matches whatever they are.
 _LAYOUT = re.compile(
     r"lpar|rpar|whitespace|comma|semicolon|dot|equal|bracket|brace|leading_lines|newline|colon"
+    r"|header|footer|indent"
 )
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.SimpleString)
 _DELIMITED = (cst.Arg, cst.Index, cst.Assign, cst.AnnAssign, cst.Return)  # whose values need no parentheses
@@ -39,6 +40,15 @@ class Substitution:
     text: str
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Lines before and after a statement that is kept, or in its place (all of them `before`)."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    kept: bool
+
+
 @functools.cache
 def parse_pattern(pattern: str) -> cst.CSTNode:
     """The expression or simple statement that a pattern is."""
@@ -50,26 +60,72 @@ def parse_pattern(pattern: str) -> cst.CSTNode:
         return line.body[0]
 
 
+@functools.cache
+def parse_block(block: str) -> tuple[cst.BaseStatement, ...]:
+    """The statements of a block or of a pattern that is a statement."""
+    return tuple(cst.parse_module(to_python(block)).body)
+
+
 def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
-    """Every match below a node. A metavariable that occurs twice must stand for the same code."""
+    """Every match below a node. A metavariable that occurs twice must stand for the same code.
+
+    The node of a block's match is its first statement.
+    """
+    if is_block(pattern):
+        return [Match(nodes[0], bound) for nodes, bound in find_blocks(pattern, scope)]
     matcher, names = _compiled(pattern)
     found = []
     for node in m.findall(scope, matcher):
-        captured = m.extract(node, matcher) or {}
-        bound: dict[str, cst.CSTNode] = {}
-        for key, name in names.items():
-            value = captured[key]
-            assert isinstance(value, cst.CSTNode)
-            if not same(bound.setdefault(name, value), value):
-                break
-        else:
+        bound = _bound(node, matcher, names)
+        if bound is not None:
             found.append(Match(node, bound))
     return found
+
+
+def find_blocks(
+    block: str, scope: cst.CSTNode
+) -> list[tuple[Sequence[cst.CSTNode], Mapping[str, cst.CSTNode]]]:
+    """The statements in a row that a block matches, and what its metavariables stand for."""
+    compiled = [_compile(statement) for statement in parse_block(block)]
+    found: list[tuple[Sequence[cst.CSTNode], Mapping[str, cst.CSTNode]]] = []
+    for suite in m.findall(scope, m.IndentedBlock() | m.Module()):
+        body: Sequence[cst.CSTNode] = suite.body  # type: ignore[attr-defined]
+        for start in range(len(body) - len(compiled) + 1):
+            row = body[start : start + len(compiled)]
+            bound: dict[str, cst.CSTNode] | None = {}
+            for node, (matcher, names) in zip(row, compiled, strict=True):
+                bound = _bound(node, matcher, names, bound)
+                if bound is None:
+                    break
+            else:
+                found.append((row, bound or {}))
+    return found
+
+
+def kept_at(pattern: str, block: str) -> int | None:
+    """Where a block holds the statement that a pattern is; None where it does not."""
+    wanted = parse_block(pattern)
+    places = [index for index, item in enumerate(parse_block(block)) if same(item, wanted[0])]
+    return places[0] if places and len(wanted) == 1 else None
 
 
 def substitutions(pattern: str, replacement: str, match: Match) -> list[Substitution]:
     """What to replace in a match, as few and as small nodes as make `pattern` into `replacement`."""
     return list(_differences(parse_pattern(pattern), parse_pattern(replacement), match.node, match.bound))
+
+
+def block_lines(pattern: str, block: str, match: Match, unit: str) -> Lines:
+    """The lines that a block puts around a match, or in its place; `unit` indents what is nested."""
+    kept = kept_at(pattern, block)
+    statements = parse_block(block)
+    split = len(statements) if kept is None else kept
+
+    def lines(part: Iterable[cst.CSTNode]) -> tuple[str, ...]:
+        text = "".join(code_of(statement) for statement in part)
+        filled = _PLACEHOLDER.sub(lambda found: _closed(match.bound[found[1]]), text)
+        return tuple(_indented(line, unit) for line in filled.splitlines())
+
+    return Lines(lines(statements[:split]), lines(statements[split + 1 :]), kept is not None)
 
 
 def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
@@ -87,8 +143,31 @@ def last_name(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
+def _bound(
+    node: cst.CSTNode,
+    matcher: Any,
+    names: Mapping[str, str],
+    earlier: Mapping[str, cst.CSTNode] | None = None,
+) -> dict[str, cst.CSTNode] | None:
+    """What each metavariable stands for, also what it stood for before; None where it does not match."""
+    captured = m.extract(node, matcher)
+    if captured is None:
+        return None
+    bound = dict(earlier or {})
+    for key, name in names.items():
+        value = captured[key]
+        assert isinstance(value, cst.CSTNode)
+        if not same(bound.setdefault(name, value), value):
+            return None
+    return bound
+
+
 @functools.cache
 def _compiled(pattern: str) -> tuple[Any, Mapping[str, str]]:
+    return _compile(parse_pattern(pattern))
+
+
+def _compile(pattern: cst.CSTNode) -> tuple[Any, Mapping[str, str]]:
     """The matcher, and for each of its captures the metavariable that it is of."""
     names: dict[str, str] = {}
 
@@ -107,7 +186,7 @@ def _compiled(pattern: str) -> tuple[Any, Mapping[str, str]]:
             return [m.ZeroOrMore() if _is_rest(item) else compile_node(item) for item in part]
         return part
 
-    return compile_node(parse_pattern(pattern)), names
+    return compile_node(pattern), names
 
 
 def _parts(node: cst.CSTNode) -> dict[str, Any]:
@@ -194,6 +273,12 @@ def _closed(node: cst.CSTNode) -> str:
     """The code of an expression, so that whatever stands around it cannot come apart from it."""
     text = code_of(node)
     return text if isinstance(node, _ATOMS) or getattr(node, "lpar", None) else f"({text})"
+
+
+def _indented(line: str, unit: str) -> str:
+    """A line of libcst's, which indents by four spaces."""
+    bare = line.lstrip(" ")
+    return unit * ((len(line) - len(bare)) // 4) + bare
 
 
 def code_of(node: cst.CSTNode) -> str:

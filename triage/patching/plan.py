@@ -43,19 +43,23 @@ class _Work:
     fixed: list[Site] = field(default_factory=list)
     strange: list[tuple[str, Site]] = field(default_factory=list)
     counts: list[tuple[Edit, int, int]] = field(default_factory=list)
+    elsewhere: list[tuple[str, Site]] = field(default_factory=list)  # outside of where an edit must stand
+    firm: dict[str, bytes] = field(default_factory=dict)  # what edits that are no alternatives made of a file
     edits: dict[str, FileEdit] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
         """Is every edit done, of alternatives one?"""
         alternatives = [done for edit, _, done in self.counts if edit.alternative]
-        others = [done for edit, _, done in self.counts if not edit.alternative]
+        others = [done or edit.optional for edit, _, done in self.counts if not edit.alternative]
         return all(others) and (any(alternatives) or not alternatives)
 
     @property
     def as_known(self) -> bool:
         """Does every edit find the sites that it knows and no fix, of alternatives exactly one?"""
-        exact = [(edit, wanted == edit.sites) for edit, wanted, _ in self.counts]
+        exact = [
+            (edit, wanted == edit.sites or (edit.optional and not wanted)) for edit, wanted, _ in self.counts
+        ]
         alternatives = [edit for edit, _ in exact if edit.alternative]
         found = [edit for edit, right in exact if edit.alternative and right]
         stray = any(wanted for edit, wanted, _ in self.counts if edit.alternative and edit not in found)
@@ -72,6 +76,8 @@ def _plan(
 ) -> Plan:
     work = _look_everywhere(patch, files)
     sites, fixed = tuple(work.sites), tuple(work.fixed)
+    claimed = {(site.path, site.line) for site in work.sites + work.fixed}
+    work.strange += [item for item in work.elsewhere if (item[1].path, item[1].line) not in claimed]
     if work.strange:
         reason = "; ".join(dict.fromkeys(why for why, _ in work.strange))
         return Plan(patch.id, State.AMBIGUOUS, reason, tuple(site for _, site in work.strange) + sites)
@@ -118,21 +124,25 @@ def _required(
 def _look_everywhere(patch: Patch, files: Mapping[str, SourceFile]) -> _Work:
     work = _Work()
     for edit in patch.edits:
-        sites, fixed = len(work.sites), len(work.fixed)
-        _look(edit, files, work)
-        work.counts.append((edit, len(work.sites) - sites, len(work.fixed) - fixed))
+        sites = len(work.sites)
+        done = _look(edit, files, work)
+        work.counts.append((edit, len(work.sites) - sites, done))
     return work
 
 
-def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> None:
+def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> int:
+    """Add to the work what one edit finds; give how often its fix is there."""
     from triage.patching.edits import look
 
+    done = 0
     for module in edit.modules:
         file = files.get(module)
         if file is None:
             continue
         earlier = work.edits.get(file.path)
         data = earlier.after if earlier else file.data
+        if edit.alternative:  # each of them is held against the same text
+            data = work.firm.get(file.path, file.data)
         try:
             found = look(edit, file.path, data)
             if found.new is not None:
@@ -140,11 +150,16 @@ def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> None:
         except Unparsable as reason:
             raise Unparsable(f"{file.path}: {reason}") from None
         work.sites += found.sites
-        work.fixed += found.fixed
-        work.strange += [(f"`{edit.find}` stands outside {edit.inside}", site) for site in found.outside]
+        work.fixed += () if edit.common else found.fixed
+        done += len(found.fixed)
+        outside = () if edit.common else found.outside
+        work.elsewhere += [(f"`{edit.find}` stands outside {edit.inside}", site) for site in outside]
         work.strange += [("a shape that the patch cannot rewrite", site) for site in found.suspect]
         if found.new is not None:
             work.edits[file.path] = FileEdit(module, file.path, file.data, found.new)
+            if not edit.alternative:
+                work.firm[file.path] = found.new
+    return done
 
 
 def _read(patch: Patch, tree: SourceTree) -> dict[str, SourceFile]:

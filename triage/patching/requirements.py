@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from triage.patching import inspect
 from triage.patching.inspect import ClassSource
 from triage.patching.model import Check, SourceTree
-from triage.patching.schema import Requirement
+from triage.patching.schema import Requirement, Shape
 
 
-def check(requirement: Requirement, tree: SourceTree, context: Mapping[str, str]) -> tuple[Check, ...]:
+def check(
+    requirement: Requirement | Shape, tree: SourceTree, context: Mapping[str, str]
+) -> tuple[Check, ...]:
     """Everything that was looked at; the requirement holds when all of it does.
 
-    Raises Unanswered when a module is there and cannot be read.
+    Raises Unanswered when a module is there and cannot be read, Unparsable when it cannot be parsed.
     """
+    if isinstance(requirement, Shape):
+        return (_stands(requirement, tree),)
     module, _, name = requirement.subclass_of.rpartition(".")
     base = inspect.find_class(tree, (module,), name)
     if base is None:
@@ -31,11 +35,31 @@ def check(requirement: Requirement, tree: SourceTree, context: Mapping[str, str]
     return _one(requirement, tree, found)
 
 
+def _stands(requirement: Shape, tree: SourceTree) -> Check:
+    from triage.patching.edits import where
+
+    files = [file for module in requirement.modules if (file := tree.read(module)) is not None]
+    for file in files:
+        if found := where(requirement.stands, file.path, file.data):
+            return Check(requirement.says, True, found[:1])
+    names = ", ".join(file.path for file in files) or ", ".join(requirement.modules)
+    return Check(f"not in {names}", False)
+
+
 def _one(requirement: Requirement, tree: SourceTree, serving: ClassSource) -> tuple[Check, ...]:
-    checks = [inspect.has_attribute(tree, serving, requirement.attribute)]
+    has = inspect.has_attribute(tree, serving, requirement.attribute)
+    if requirement.absent:
+        return (_lacks(requirement, tree, serving, has),)
+    checks = [has]
     if requirement.indexed_in:
         checks.append(inspect.indexes_from(tree, serving, requirement.indexed_in, requirement.attribute))
     return tuple(checks)
+
+
+def _lacks(requirement: Requirement, tree: SourceTree, serving: ClassSource, has: Check) -> Check:
+    if inspect.lineage(tree, serving).method(requirement.attribute) is not None:
+        return Check(f"{serving.name} has a method {requirement.attribute}", False, has.sites)
+    return dataclasses.replace(has, holds=None if has.holds is None else not has.holds)
 
 
 def _any(requirement: Requirement, tree: SourceTree, base: ClassSource) -> tuple[Check, ...]:
