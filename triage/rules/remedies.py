@@ -24,7 +24,8 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
     found: list[Remedy] = []
     for spec in specs:
         if isinstance(spec, PatchRemedy):
-            found.append(_patch(spec, context))
+            if not spec.if_in_traceback or _in_traceback(spec, context):
+                found.append(_patch(spec, context))
         elif isinstance(spec, UpgradeRemedy):
             found.append(_upgrade(spec, context))
         elif isinstance(spec, SettingRemedy):
@@ -34,6 +35,14 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
         else:
             found.extend(_layouts(spec, context))
     return tuple(found)
+
+
+def _in_traceback(spec: PatchRemedy, context: Context) -> bool:
+    patch = context.patches.get(spec.patch)
+    modules = [module for edit in patch.edits for module in edit.modules] if patch else []
+    files = tuple(f"/{module.replace('.', '/')}.py" for module in modules)
+    faults = (context.fault, *context.fault.chain)
+    return any(frame.file.endswith(files) for fault in faults for frame in fault.frames)
 
 
 def _patch(spec: PatchRemedy, context: Context) -> Remedy:

@@ -192,8 +192,11 @@ Probe = Annotated[
 
 
 class PatchRemedy(Model):
+    """With `if_in_traceback`, only where one of the fault's frames is in a module that the patch edits."""
+
     kind: Literal["patch"]
     patch: Id
+    if_in_traceback: bool = False
     summary: str
     cost: str = ""
     proof: str = ""
