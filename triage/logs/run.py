@@ -15,12 +15,38 @@ from triage.logs.weight import Weighed, Weight
 MAX_FAULTS = 2000
 """Different faults that are kept of one run; equal ones are counted."""
 
+FEW = 16
+"""Of them, those that are kept of every run, however much room the others take."""
+
+ROOM = 64 << 20
+"""Bytes that all the faults of a source may take, about."""
+
 MAX_RANKS = 65_536
 MAX_TOGETHER = 4096
 """Ranks that are named of one fault."""
 
 STEP = timedelta(seconds=60)
 """A step backwards in time that is no delay any more: somebody set the clock."""
+
+
+@dataclass(eq=False)
+class Room:
+    """What is left of the memory for the faults of a source."""
+
+    left: int = ROOM
+
+    def take(self, fault: Fault) -> bool:
+        size = _size(fault)
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def _size(fault: Fault) -> int:
+    """About the bytes that a fault takes."""
+    others = sum(map(_size, fault.chain)) + sum(map(_size, fault.members))
+    return 1000 + 2 * len(fault.message) + 400 * len(fault.frames) + others
 
 
 @dataclass(eq=False)
@@ -71,6 +97,7 @@ class Run:
     source: str
     unit: str = ""
     invocation: str = ""
+    room: Room = field(default_factory=Room)
     started: datetime | None = None
     ended: datetime | None = None
     stepped: bool = False  # its clock was set back, so times do not order its faults
@@ -141,7 +168,8 @@ class Run:
         key = key or same(fault)
         known = self.found.get(key)
         if known is None:
-            if len(self.found) < MAX_FAULTS:
+            few = len(self.found) < FEW
+            if len(self.found) < MAX_FAULTS and (self.room.take(fault) or few):
                 self.found[key] = found
             else:
                 self.dropped += 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from triage.logs import facts, symptoms
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
 from triage.logs.reader import read_lines
-from triage.logs.run import Found, Run
+from triage.logs.run import Found, Room, Run
 from triage.logs.streams import Reading, Streams
 from triage.logs.traceback import Kind, classify, names_an_error
 from triage.logs.weight import Weighed, Weight, weigh
@@ -58,6 +57,7 @@ class Scan:
         self._streams = Streams()
         self._windows = Windows(source.data, self._streams.quiet)
         self._base = self._order = number << NUMBER_BITS
+        self._room = Room()
         self._open: dict[str, Run] = {}
         self._kept: dict[tuple[object, ...], Run] = {}
         self._boot = ""
@@ -102,7 +102,7 @@ class Scan:
         if run is None:
             if len(self._open) >= MAX_OPEN_RUNS:
                 self._end(next(iter(self._open)))
-            run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key)
+            run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key, room=self._room)
         elif line.unit and not run.unit:
             run.unit = line.unit
         return run
@@ -172,7 +172,7 @@ class Scan:
     def _restart(self, run: Run) -> Run:
         """End a run, and begin the next one of the same unit."""
         self._end(run.invocation)
-        following = Run(self.source.name, unit=run.unit, active=True)
+        following = Run(self.source.name, unit=run.unit, room=self._room, active=True)
         self._open[run.invocation] = following
         return following
 
@@ -239,12 +239,12 @@ class Scan:
         kind, match = classify(text)
         if kind is not Kind.EXCEPTION or match is None or not match[2] or not names_an_error(match[1]):
             return False
-        fault = replace(_fault("exception", match[1], match[2], line, self.source.name), cut=True)
+        fault = _fault("exception", match[1], match[2], line, self.source.name, cut=True)
         run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
         return True
 
 
-def _fault(kind: str, type: str, message: str, line: Line, source: str) -> Fault:
+def _fault(kind: str, type: str, message: str, line: Line, source: str, cut: bool = False) -> Fault:
     return Fault(
         kind=kind,  # type: ignore[arg-type]
         type=type,
@@ -254,4 +254,5 @@ def _fault(kind: str, type: str, message: str, line: Line, source: str) -> Fault
         pid=line.writer,
         ranks=line.ranks,
         count=line.repeat,
+        cut=cut,
     )

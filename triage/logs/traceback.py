@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Literal
 
 from triage.logs.line import MATCH_LIMIT, Line
@@ -263,7 +264,7 @@ class Traceback:
     def _frame(self, match: re.Match[str]) -> None:
         part = self.part
         if len(part.frames) < MAX_FRAMES:
-            part.frames.append(Frame(match[1], int(match[2]), (match[3] or "").strip()))
+            part.frames.append(Frame(intern(match[1]), int(match[2]), intern((match[3] or "").strip())))
         else:
             part.dropped += 1
         self.state = State.FRAME
@@ -292,13 +293,15 @@ class Traceback:
             self._chain(kind)
             return True
         previous = self.latest
-        if line.repeating or line.head:
+        if line.head:
             # the same record goes on: the writer says so by CR LF, or the same place wrote in the same second
             going_on = previous.more or (
-                line.site == previous.site and line.time == previous.time and bool(line.repeating)
+                line.site == previous.site and line.time == previous.time and line.repeating
             )
         else:
-            going_on = not _FOREIGN.match(line.text[:600])
+            # a name of the writer alone begins no record
+            named = line.repeating and line.site != previous.site
+            going_on = previous.more or not (named or _FOREIGN.match(line.text[:600]))
         if kind is Kind.BLANK or not going_on:
             self.state = State.DONE
             return kind is Kind.BLANK and going_on
