@@ -26,6 +26,7 @@ class Context:
     tree: SourceTree
     patches: Mapping[str, Patch]
     unread: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # logs that could not be read, and why
+    plans: dict[str, Plan] = field(default_factory=dict, repr=False)  # made so far: a probe and a remedy ask
 
     @property
     def service(self) -> str:
@@ -65,7 +66,9 @@ class Context:
             return None
         from triage.patching.plan import plan_patch
 
-        return plan_patch(patch, self.tree, self.patch_context())
+        if patch_id not in self.plans:
+            self.plans[patch_id] = plan_patch(patch, self.tree, self.patch_context())
+        return self.plans[patch_id]
 
     def patch_context(self) -> Mapping[str, str]:
         """What a patch's preconditions need to know of this deployment: the class of KV pool that serves."""
