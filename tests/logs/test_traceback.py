@@ -223,3 +223,17 @@ def test_a_message_does_not_swallow_what_other_programs_print() -> None:
             f'Traceback (most recent call last):\n  File "a", line 1, in f\nValueError: x\n{foreign}\n'
         )[0]
         assert fault.message == "x"
+
+
+def test_a_writers_name_before_every_line_begins_no_record() -> None:
+    text = """INFO 10-01 12:00:00 [api_server.py:1896] vLLM API server version 0.11.0
+Traceback (most recent call last):
+  File "/x/vllm/engine/arg_utils.py", line 1018, in create_model_config
+    return ModelConfig(
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, Model architectures ['M'] are not supported for now.
+INFO 10-01 12:00:00 [launcher.py:7] another record"""
+    fault = one("\n".join(f"(APIServer pid=1) {line}" for line in text.split("\n")))
+    assert fault.message == (
+        "1 validation error for ModelConfig\n  Value error, Model architectures ['M'] are not supported for now."
+    )
