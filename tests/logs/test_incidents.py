@@ -315,3 +315,21 @@ def test_a_word_that_a_shell_also_says_is_no_death() -> None:
     prefix = "INFO 05-12 14:03:59 [async_llm.py:412] "
     assert incidents(f"{prefix}Aborted request cmpl-1.", f"{prefix}Killed 3 idle sessions.") == ()
     assert incident("./run.sh: line 3:  4711 Killed                  python -m x").initiator is not None
+
+
+def test_an_xid_that_ends_no_process_is_not_the_cause() -> None:
+    rows = failing("2026-11-29 16:22:15 TP0", "ValueError: unknown")
+    for number in (45, 63, 92, 121, 154):
+        found = incident(
+            f"[Sun Nov 29 16:22:10 2026] NVRM: Xid (PCI:0000:41:00): {number}, pid=9, name=python3, x", *rows
+        )
+        assert found.initiator is not None
+        assert found.initiator.type == "ValueError"
+
+
+def test_numbers_of_switch_errors_are_whole() -> None:
+    found = incident(
+        "[Sun Nov 29 16:22:10 2026] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+    )
+    assert found.initiator is not None
+    assert found.initiator.type == "SXid 20034"
