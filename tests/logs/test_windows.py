@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.logs.corpus import cases, sources
+from tests.logs.test_hostile import mutations
 from triage.logs import read_incidents, windows
 from triage.logs.model import Incident, LogSource
 from triage.logs.places import finder
 from triage.logs.reader import read_lines
 from triage.logs.streams import Streams
 
-PAD = int(float(os.environ.get("TRIAGE_PAD_MB", "0.5")) * (1 << 20))
+PAD = int(float(os.environ.get("TRIAGE_PAD_MB", "0.3")) * (1 << 20))
 """Bytes of healthy lines before, in the middle of, and after a log. More of them: TRIAGE_PAD_MB=4."""
 
 needs_hyperscan = pytest.mark.skipif(finder() is None, reason="needs hyperscan; logs are read whole without")
@@ -22,7 +23,7 @@ needs_hyperscan = pytest.mark.skipif(finder() is None, reason="needs hyperscan; 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of a size that pays for logs of half a megabyte."""
+    """Windows of a size that pays for logs of less than a megabyte."""
     monkeypatch.setattr(windows, "SMALL", 0)
     monkeypatch.setattr(windows, "HEAD", min(windows.HEAD, PAD // 4))
     monkeypatch.setattr(windows, "STEP", min(windows.STEP, PAD // 16))
@@ -62,3 +63,14 @@ def in_whole(logs: list[LogSource], monkeypatch: pytest.MonkeyPatch) -> tuple[In
 def test_windows_of_a_padded_log(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = [LogSource(log.name, padded(bytes(log.data), PAD)) for log in sources(case)]
     assert read_incidents(logs) == in_whole(logs, monkeypatch)
+
+
+@needs_hyperscan
+def test_mutated_logs_in_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a gap leaves out, nothing breaks, and every fault stands on a line of the log. More of them:
+    TRIAGE_FUZZ=100000."""
+    for name, value in {"SMALL": 0, "HEAD": 600, "STEP": 500, "PATIENCE": 3}.items():
+        monkeypatch.setattr(windows, name, value)
+    monkeypatch.setattr(windows, "LEAD", (200, 1))
+    monkeypatch.setattr(windows, "TAIL", (200, 1))
+    mutations(3, int(os.environ.get("TRIAGE_FUZZ", "150")))
