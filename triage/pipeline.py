@@ -72,6 +72,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     """
     from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
     from triage.evidence.logs import log_sources
+    from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.trees import EvidenceTree
     from triage.logs import read_incidents
     from triage.rules import engine
@@ -86,6 +87,9 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         sources = log_sources(evidence, deployment)
     unread = {source.name: source.missing for source in sources if source.missing}
     incidents = read_incidents([source for source in sources if not source.missing])
+    if logs:  # what comes as evidence was redacted where it entered
+        redactor = Redactor()
+        incidents = tuple(redact_values(incident, redactor) for incident in incidents)
     if not incidents:
         _require_text(logs)
     if logs and incidents and not deployment.engine:
@@ -100,7 +104,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         if all(item.outcome == "refuted" for item in diagnoses):
             near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
         findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses), near))
-    notes = [
+    notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
+    notes += [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
     ]
     return Report(evidence.origin, deployment, tuple(findings), tuple(others), tuple(notes))

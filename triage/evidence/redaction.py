@@ -7,8 +7,13 @@ search for the word that gives them away, and looked at with bounded patterns fr
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+V = TypeVar("V")
 
 MAX_SECRET = 4096  # characters
 MAX_KEY = 20_000  # characters of a private key
@@ -188,3 +193,20 @@ def _mixed(value: str, long: int) -> bool:
     """Letters and digits together, or simply long: not a word of prose."""
     has_digit = any(letter.isdecimal() for letter in value)
     return len(value) >= long or (len(value) >= 8 and has_digit and not value.isdecimal())
+
+
+def redact_values(value: V, redactor: Redactor) -> V:
+    """A frozen dataclass, tuple or mapping with every text in it redacted; other values as they are."""
+    found: Any = value
+    if isinstance(found, str):
+        found = redactor.redact(found)
+    elif isinstance(found, tuple):
+        found = tuple(redact_values(item, redactor) for item in found)
+    elif isinstance(found, Mapping):
+        found = MappingProxyType({key: redact_values(item, redactor) for key, item in found.items()})
+    elif dataclasses.is_dataclass(found) and not isinstance(found, type):
+        fields = {item.name: getattr(found, item.name) for item in dataclasses.fields(found)}
+        found = dataclasses.replace(
+            found, **{name: redact_values(item, redactor) for name, item in fields.items()}
+        )
+    return cast("V", found)
