@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import pytest
+
 from triage.logs import read_incidents
 from triage.logs.model import Incident, LogSource
 
@@ -333,3 +335,73 @@ def test_numbers_of_switch_errors_are_whole() -> None:
     )
     assert found.initiator is not None
     assert found.initiator.type == "SXid 20034"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "type"),
+    [
+        (
+            "ERROR 08-13 15:22:52 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 139 died, exit code: -9",
+            "signal",
+            "SIGKILL",
+        ),
+        (
+            "ERROR 08-13 15:22:52 async_llm_engine.py:848] Engine iteration timed out. This should never happen!",
+            "error",
+            "engine-timeout",
+        ),
+        (
+            "/x/host/init/init.cu:1008: non-zero status: 7 nvshmem initialization failed, exiting",
+            "error",
+            "nvshmem",
+        ),
+        (
+            "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'invalid argument'",
+            "error",
+            "cuda-error",
+        ),
+        (
+            "[rank0]:[F1129 14:56:44.123456789 ProcessGroupNCCL.cpp:1316] [PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.",
+            "error",
+            "nccl-watchdog-stuck",
+        ),
+        (
+            "Nov 29 14:57:50 gpu01 kernel: cgroup: fork rejected by pids controller in /system.slice/sglang.service",
+            "kernel",
+            "pids-limit",
+        ),
+        (
+            "Nov 29 14:57:50 gpu01 kernel: NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
+            "kernel",
+            "gpu-init",
+        ),
+        (
+            "Jun  2 03:11:00 gpu01 systemd[1]: sglang.service: Failed to load environment files: No such file or directory",
+            "service",
+            "resources",
+        ),
+    ],
+)
+def test_one_line_that_tells_of_a_fault(line: str, kind: str, type: str) -> None:
+    found = incident(line)
+    assert found.initiator is not None
+    assert (found.initiator.kind, found.initiator.type) == (kind, type)
+
+
+@pytest.mark.parametrize(
+    ("line", "type"),
+    [
+        (
+            "(raylet) The node with node id: 0f21 and address: 10.0.0.51 and node name: 10.0.0.51 has been marked dead because the detector has missed too many heartbeats from it.",
+            "ray-node-died",
+        ),
+        (
+            "ERROR 08-13 15:22:52 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 139 died, exit code: -15",
+            "SIGTERM",
+        ),
+    ],
+)
+def test_one_line_that_tells_of_a_consequence(line: str, type: str) -> None:
+    found = incident(line)
+    assert found.initiator is None
+    assert [fault.type for fault in found.candidates] == [type]

@@ -143,13 +143,14 @@ def _of_process(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
 def _died(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     part = match.groupdict()
     type, words = death(part.get("code") or "")
+    weight = symptom.weight if type != "SIGTERM" else Weight.CONSEQUENCE  # somebody ended it
     hit = symptom.hit(line, type=type)
     pid, index, worker = part.get("pid"), part.get("index"), part.get("worker") or ""
     number = _compiled(r"(?:VllmWorker-|scheduler_)(\d{1,6})$").match(worker)
     return replace(
         hit,
         fault=replace(hit.fault, pid=int(pid) if pid else None, ranks=NO_RANKS),
-        weighed=Weighed(symptom.weight, f"a child process died: {words}"),
+        weighed=Weighed(weight, f"a child process died: {words}"),
         worker=worker,
         process=int(index) if index else int(number[1]) if number else None,
     )
@@ -233,6 +234,10 @@ _KERNEL: tuple[Symptom, ...] = (
         "the driver reported an error of the GPU", _xid, inside=True),
     Symptom("fallen off the bus", r"", "kernel", "gpu-lost", _ROOT, "a GPU is gone from the bus",
         kernel=True),
+    Symptom("RmInitAdapter failed", "", "kernel", "gpu-init", _ROOT, "the driver could not start a GPU",
+        kernel=True),
+    Symptom("fork rejected by pids controller in ", "", "kernel", "pids-limit", _ROOT,
+        "a limit on the number of processes was reached", kernel=True),
     Symptom("]: segfault at ", r"[^\[\]]{1,64}\[(?P<pid>\d{1,10})\]: segfault at ", "kernel", "segfault",
         _DEATH, "the kernel saw a process die of a bad address", _of_process, kernel=True),
     Symptom("traps: ", r"traps: [^\[\]]{1,64}\[(?P<pid>\d{1,10})\] (?:general protection|trap )", "kernel",
@@ -266,6 +271,8 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
         "service", "oom-kill", _ROOT, "systemd says that the OOM killer ended a process", _of_service),
     Symptom(" due to memory ", r"Killed /\S{1,300} due to memory (?:pressure|used)", "service", "oom-kill",
         _ROOT, "systemd-oomd ended the service", _of_service),
+    Symptom("Failed to load environment files: ", _UNIT + "Failed to load environment files: ", "service",
+        "resources", _ROOT, "systemd could not start the program", _of_service),
     Symptom("Failed at step ", r"Failed at step (?P<step>[A-Z_]{2,30}) spawning ", "service", "exec", _ROOT,
         "systemd could not start the program", _exec, inside=True),
     Symptom("operation timed out", _UNIT + r"(?:[Ss]tart|[Rr]eload)(?:-pre|-post)? operation timed out",
@@ -292,6 +299,9 @@ _CHILDREN: tuple[Symptom, ...] = (
         r"Subprocess (?P<worker>\S{1,80}) \(pid=(?P<pid>\d{1,10})\) crashed"
         r" with exit code (?P<code>-?\d{1,6})",
         "signal", "died", _DEATH, "", _died),
+    Symptom(" died, exit code: ",
+        r"Worker [\w.-]{1,80} pid (?P<pid>\d{1,10}) died, exit code: (?P<code>-?\d{1,6}|None)",
+        "signal", "died", _DEATH, "", _died),
     Symptom("failed (exitcode:",
         r"failed \(exitcode: (?P<code>-?\d{1,6})\) local_rank: (?P<index>\d{1,6}) \(pid: (?P<pid>\d{1,10})\)",
         "signal", "died", _DEATH, "", _died, inside=True),
@@ -301,6 +311,8 @@ _CHILDREN: tuple[Symptom, ...] = (
         "signal", "died", _DEATH, "", _died),
     Symptom(" dumped core", r"Process (?P<pid>\d{1,10}) \(.{1,64}\) of user \d{1,10} dumped core", "signal",
         "core-dump", _DEATH, "a process was killed by a signal that makes it dump core", _of_process),
+    Symptom("has been marked dead because ", r"The node with node id: .{1,600}?has been marked dead because ",
+        "error", "ray-node-died", _CONSEQUENCE, "Ray gave up one of its hosts"),
     Symptom("killed due to memory pressure", "", "signal", "ray-memory-monitor", _ROOT,
         "Ray's memory monitor ended a worker"),
     Symptom("killed due to the node running low on memory", "", "signal", "ray-memory-monitor", _ROOT,
@@ -337,6 +349,10 @@ _WAITING: tuple[Symptom, ...] = (
     Symptom("Watchdog caught collective operation timeout",
         r"(?P<said>Watchdog caught collective operation timeout.{0,600})", "error", "collective-timeout",
         _TIMEOUT, "a collective waited for a rank that did not come", _said, inside=True),
+    Symptom("Engine iteration timed out. This should never happen", "", "error", "engine-timeout", _TIMEOUT,
+        "the engine waited in vain for its workers"),
+    Symptom("watchdog got stuck for ", r"(?P<said>watchdog got stuck for .{1,1000})", "error",
+        "nccl-watchdog-stuck", _TIMEOUT, "a call of NCCL or CUDA did not come back", _said, inside=True),
     Symptom("Some NCCL operations have failed or timed out", "", "error", "nccl-watchdog", _CONSEQUENCE,
         "the NCCL watchdog reports an earlier failure"),
     Symptom("The client socket has timed out after",
@@ -357,6 +373,10 @@ _NATIVE: tuple[Symptom, ...] = (
         "native code found its state impossible", _check, inside=True),
     Symptom("LLVM ERROR: ", r"(?P<said>LLVM ERROR: .{1,1000})", "native", "llvm-error", _ROOT,
         "the compiler gave up", _said),
+    Symptom("Failed: Cuda error ", r"(?P<said>Failed: Cuda error \S{1,400}:\d{1,7} '.{1,300})", "error",
+        "cuda-error", _ROOT, "native code ended the process: a call of CUDA failed", _said),
+    Symptom(" nvshmem initialization failed", r"\S{1,400}:\d{1,7}: non-zero status: -?\d{1,10}:? ", "error",
+        "nvshmem", _ROOT, "NVSHMEM did not start, and ended the process"),
     Symptom(" fatal ", r"(?P<said>(?:ptxas|nvcc|cicc|nvlink) fatal {1,6}: .{1,1000})", "error",
         "compiler-error", _ROOT, "the compiler gave up", _said),
 )  # fmt: skip
