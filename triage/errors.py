@@ -23,7 +23,7 @@ class TriageError(Exception):
 
     exit_code: ExitCode = ExitCode.UNREACHABLE
 
-    def __init__(self, doing: str, to: str, happened: str, next: str = "") -> None:
+    def __init__(self, doing: str, to: str, happened: str, next: str) -> None:
         super().__init__(f"{doing} {to}: {happened}")
         self.doing = doing
         self.to = to

@@ -180,7 +180,7 @@ def rollback(
     with connected(host, ssh_config, host_key, become) as connection:
         tree = _bare_tree(connection, python, ledger)
         chosen = choose(transaction.status(tree), id, host)
-        if not _agreed(f"Take back {chosen.id} on {host}?", yes):
+        if not console.agreed(f"Take back {chosen.id} on {host}?", yes):
             raise _nobody_agreed("rolling back", f"{chosen.id} on {host}")
         change = transaction.rollback(tree, chosen.id)
     if format is Format.JSON:
@@ -361,13 +361,7 @@ def _facts(given: Iterable[str]) -> dict[str, str]:
 
 
 def _consent(plan: Plan, yes: bool) -> bool:
-    return _agreed(f"Make this change ({plan.patch})?", yes)
-
-
-def _agreed(question: str, yes: bool) -> bool:
-    if yes or not sys.stdin.isatty():
-        return yes
-    return typer.confirm(question, err=True)
+    return console.agreed(f"Make this change ({plan.patch})?", yes)
 
 
 def _nobody_agreed(doing: str, to: str) -> RefusedError:

@@ -34,6 +34,7 @@ MANIFEST = "manifest.json"
 SCHEMA = "triage.case/1"
 ANSWERS = "answers"
 LOG = "log"
+AGAIN = "triage capture HOST -o DIR"
 LEFT_OUT = "left out: the case was captured without program text"
 SUBJECTS = ("unit", "path", "python", "program", "pid")  # the field of a query that names its file
 MAX_MANIFEST = 64 * 1024 * 1024  # bytes
@@ -233,7 +234,7 @@ def _check_place(directory: Path) -> None:
         "writing the case",
         str(directory),
         "something that is no case is there already",
-        "choose another directory",
+        f"choose another directory; ls -la {directory}",
     )
 
 
@@ -256,16 +257,16 @@ def _read_manifest(directory: Path) -> _Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(
-            "reading the case", str(path), f"{where}: {first['msg']}", "triage capture HOST -o DIR"
-        ) from None
+        raise UsageError("reading the case", str(path), f"{where}: {first['msg']}", AGAIN) from None
 
 
 def _read_file(directory: Path, file: str, sha256: str, what: str) -> bytes:
     path = directory / file
     data = _read_bounded(path, MAX_ANSWER, what)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise UsageError("reading the case", str(path), f"{what}: its bytes are not those that were captured")
+        raise UsageError(
+            "reading the case", str(path), f"{what}: its bytes are not those that were captured", AGAIN
+        )
     return data
 
 
@@ -276,9 +277,9 @@ def _read_bounded(path: Path, limit: int, what: str) -> bytes:
             or not path.is_file()
             or (path.parent.name == ANSWERS and path.parent.is_symlink())
         ):
-            raise UsageError("reading the case", str(path), f"{what}: there is no such plain file")
+            raise UsageError("reading the case", str(path), f"{what}: there is no such plain file", AGAIN)
         if path.stat().st_size > limit:
-            raise UsageError("reading the case", str(path), f"{what}: larger than {limit} bytes")
+            raise UsageError("reading the case", str(path), f"{what}: larger than {limit} bytes", AGAIN)
         return path.read_bytes()
     except OSError as error:
-        raise UsageError("reading the case", str(path), f"{what}: {error.strerror or error}") from None
+        raise UsageError("reading the case", str(path), f"{what}: {error.strerror or error}", AGAIN) from None

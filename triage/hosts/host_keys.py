@@ -46,7 +46,12 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
     """Raises RefusedError unless `key` is the host's known key, or is new and may be added."""
     doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
     if key in known_keys(target, "@revoked"):
-        raise RefusedError(doing, whom, f"its key {key.fingerprint} is marked as revoked")
+        raise RefusedError(
+            doing,
+            whom,
+            f"its key {key.fingerprint} is marked as revoked",
+            f"ask who runs the host; grep -n @revoked {own_file}",
+        )
     known = known_keys(target)
     if key in known:
         return
@@ -78,7 +83,9 @@ def _entries(path: Path, name: str, marker: str) -> Iterator[HostKey]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UnreachableError("reading", f"the known hosts in {path}", str(error)) from None
+        raise UnreachableError(
+            "reading", f"the known hosts in {path}", error.strerror or str(error), f"ls -l {path}"
+        ) from None
     for line in text.splitlines():
         words = line.split()
         found_marker = words.pop(0) if words and words[0].startswith("@") else ""
@@ -111,4 +118,6 @@ def _append(path: Path, line: str) -> None:
             gap = b"" if size == 0 or file.read(1) == b"\n" else b"\n"
             file.write(gap + line.encode())
     except OSError as error:
-        raise UnreachableError("adding the host key to", str(path), str(error)) from None
+        raise UnreachableError(
+            "adding the host key to", str(path), error.strerror or str(error), f"ls -ld {path.parent} {path}"
+        ) from None

@@ -84,7 +84,12 @@ def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | O
     except PermissionError as error:
         return Output(126, b"", f"{argv[0]}: {error.strerror}".encode())
     except (OSError, ValueError) as error:
-        raise UsageError("running", f"{argv[0]!r} on local", str(error)) from None
+        raise UsageError(
+            "running",
+            f"{argv[0]!r} on local",
+            str(error),
+            "check the names in the command for odd characters",
+        ) from None
 
 
 def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, capture: Capture) -> None:

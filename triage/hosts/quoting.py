@@ -24,7 +24,9 @@ _INNER = (
 def remote_command(argv: Sequence[str], seconds: int) -> str:
     """The line that runs `argv` on a host, for at most `seconds`. Raises UsageError for a NUL in it."""
     if any("\0" in word for word in argv):
-        raise UsageError("running", shlex.join(argv)[:200], "a NUL byte cannot be part of a command")
+        raise UsageError(
+            "running", shlex.join(argv)[:200], "a NUL byte cannot be part of a command", "name it without one"
+        )
     inner = _INNER.format(environment=shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items()))
     return shlex.join(["sh", "-c", _OUTER, inner, str(seconds), *argv])
 

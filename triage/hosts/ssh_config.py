@@ -6,6 +6,7 @@ import getpass
 import glob
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +71,9 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
         timeout = float(value("connecttimeout", str(options.connect_timeout)))
         keepalive = int(value("serveraliveinterval", "30"))
     except ValueError as error:
-        raise UsageError("reading", f"the ssh configuration of {alias}", str(error)) from None
+        raise UsageError(
+            "reading", f"the ssh configuration of {alias}", str(error), f"ssh -G {shlex.quote(alias)}"
+        ) from None
     key_name = value("hostkeyalias") or (hostname if port == 22 else f"[{hostname}]:{port}")
     identities = config.get("identityfile") or [
         path for path in DEFAULT_IDENTITIES if Path(path).expanduser().exists()
@@ -124,12 +127,16 @@ def _lookup(alias: str, options: ConnectionOptions) -> paramiko.SSHConfigDict:
     path = (options.ssh_config or Path("~/.ssh/config")).expanduser()
     if not path.exists():
         if options.ssh_config:
-            raise UsageError("reading", f"the ssh configuration {path}", "there is no such file")
+            raise UsageError(
+                "reading", f"the ssh configuration {path}", "there is no such file", f"ls -l {path.parent}"
+            )
         return paramiko.SSHConfig.from_text("").lookup(alias)
     try:
         return paramiko.SSHConfig.from_text("\n".join(_lines(path, 0))).lookup(alias)
     except (paramiko.SSHException, OSError, ValueError, ImportError) as error:
-        raise UsageError("reading", f"the ssh configuration {path}", str(error) or repr(error)) from None
+        reason = getattr(error, "strerror", None) or str(error) or repr(error)
+        check = f"ssh -F {path} -G {shlex.quote(alias)}"
+        raise UsageError("reading", f"the ssh configuration {path}", reason, check) from None
 
 
 def _lines(path: Path, depth: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -40,7 +41,10 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
     """
     if depth > MAX_JUMPS:
         raise UsageError(
-            "connecting to", target.alias, "too many jumps; does a ProxyJump lead back to itself?"
+            "connecting to",
+            target.alias,
+            "too many jumps; does a ProxyJump lead back to itself?",
+            f"ssh -G {shlex.quote(target.alias)} | grep -i proxyjump",
         )
     with contextlib.ExitStack() as stack:
         if via is not None:

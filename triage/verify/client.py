@@ -153,7 +153,9 @@ class Client:
                 raise UnreachableError(*what, str(reply["refused"]), f"curl http://{self.address}/v1/models")
             return TypeAdapter(kind).validate_python(reply)
         except (ValueError, ValidationError) as error:
-            raise UnreachableError(*what, f"its answer makes no sense: {error}") from None
+            raise UnreachableError(
+                *what, f"its answer makes no sense: {error}", f"{self._python} --version"
+            ) from None
 
 
 def client_of(

@@ -50,7 +50,9 @@ class History:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise UnreachableError("store a result in", str(path), error.strerror or str(error)) from None
+            raise UnreachableError(
+                "store a result in", str(path), error.strerror or str(error), f"ls -ld {self.directory}"
+            ) from None
 
     def read(self, host: str, deployment: str) -> Iterator[Verification]:
         """All results, oldest first; nothing where there is no file. Raises UnreachableError."""
@@ -62,7 +64,9 @@ class History:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise UnreachableError("read the results in", str(path), error.strerror or str(error)) from None
+            raise UnreachableError(
+                "read the results in", str(path), error.strerror or str(error), f"ls -l {path}"
+            ) from None
         for line in lines:
             result = _decoded(line)
             if result is not None:

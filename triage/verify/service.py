@@ -69,7 +69,12 @@ class SystemdService:
 
     def __init__(self, connection: Connection, unit: str) -> None:
         if not re.fullmatch(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*", unit):
-            raise UsageError("verify", repr(unit), "this cannot be the name of a unit")
+            raise UsageError(
+                "verify",
+                repr(unit),
+                "this cannot be the name of a unit",
+                "systemctl list-units --type=service --all",
+            )
         self.name = unit
         self._connection = connection
 
@@ -175,7 +180,9 @@ class ProcessService:
     def start(self) -> None:
         """Raises UnreachableError when it cannot be started; RefusedError while it runs."""
         if not self.state().dead:
-            raise RefusedError(f"start {self.name} on", self._connection.name, "it runs already")
+            raise RefusedError(
+                f"start {self.name} on", self._connection.name, "it runs already", f"cat {self._pid_file}"
+            )
         size = text_of(self._run("measure the log of", ("sh", "-c", self._SIZE, "sh", self._log)).stdout)
         self._offset = int(size) if size.strip().isdecimal() else 0
         paths = (self._log, self._pid_file, self._directory)
@@ -195,7 +202,9 @@ class ProcessService:
     def _run(self, doing: str, argv: Sequence[str], timeout: float = 30.0) -> Output:
         output = self._connection.run(argv, timeout=timeout)
         if output.code != 0:
-            raise UnreachableError(f"{doing} {self.name} on", self._connection.name, reason_of(output))
+            raise UnreachableError(
+                f"{doing} {self.name} on", self._connection.name, reason_of(output), f"ls -l {self._log}"
+            )
         return output
 
 
