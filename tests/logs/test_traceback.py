@@ -237,3 +237,16 @@ INFO 10-01 12:00:00 [launcher.py:7] another record"""
     assert fault.message == (
         "1 validation error for ModelConfig\n  Value error, Model architectures ['M'] are not supported for now."
     )
+
+
+def test_a_message_goes_on_after_an_empty_line_where_it_plainly_does() -> None:
+    head = 'Traceback (most recent call last):\n  File "/x/load_utils.py", line 188, in load\n    raise ImportError(text)\n'
+    said = (
+        "ImportError: \n[sgl_kernel] CRITICAL: Could not load any common_ops library!\n\n"
+        "Attempted locations:\n1. Architecture-specific pattern: /x/sm90/common_ops.*\n\n"
+        "Error details from previous import attempts:\n- ImportError: libnvrtc.so.13: cannot open shared object file\n"
+    )
+    fault = one(head + said + "\nServer is shutting down.\n- not of the message\n")
+    assert fault.message.startswith("[sgl_kernel] CRITICAL")
+    assert fault.message.endswith("- ImportError: libnvrtc.so.13: cannot open shared object file")
+    assert one(head + "ImportError: short\n\nanother program speaks\n- of something\n").message == "short"

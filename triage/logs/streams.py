@@ -164,6 +164,8 @@ class Streams:
         if known is not None:
             score += 6 if known == hash(text) else -2
         kind, match = read
+        if held.reading.over and kind in (Kind.INDENTED, Kind.OTHER):
+            score -= 8  # an empty line seldom stands in a message
         if kind is Kind.FRAME and match is not None and held.reading.calls((match[3] or "").strip()):
             score += 2
         # of equals the one that was fed last, for a writer's lines tend to stay together; where writers

@@ -81,6 +81,9 @@ _FOREIGN = re.compile(
     r"/\S{1,400}:\d{1,7}: \w{1,60}Warning: |\s{0,4}\d{1,3}%\|"
 )
 
+# text that goes on after an empty line within a message: a heading of what follows, or a list
+_GOES_ON = re.compile(r"[A-Z][^:\n]{2,100}:\s*$|\s{0,8}(?:[-*\u2022]|\d{1,2}[.)]) \S")
+
 
 BEGINNINGS = ("Traceback (most recent call last)", 'File "')
 """What stands in a line that can begin a traceback, or be a frame of one whose head is missing."""
@@ -143,8 +146,9 @@ class State(enum.IntEnum):
     FRAME = 1  # its source line may follow
     CODE = 2  # carets, more code or the next frame may follow
     MESSAGE = 3  # the exception's line was seen; its message may go on
-    DONE = 4  # only a chain can follow
-    CHAINED = 5  # a chain phrase was seen, a header is due
+    PAUSE = 4  # an empty line was seen in it; it may still go on
+    DONE = 5  # only a chain can follow
+    CHAINED = 6  # a chain phrase was seen, a header is due
 
 
 @dataclass
@@ -222,7 +226,7 @@ class Traceback:
             if not self.depth:
                 return state is State.MESSAGE
             self._next_member()
-        elif state is State.MESSAGE:
+        elif state in (State.MESSAGE, State.PAUSE):
             if not self._message(line, kind, match):
                 return False
         elif kind is Kind.FRAME:
@@ -302,15 +306,17 @@ class Traceback:
             # a name of the writer alone begins no record
             named = line.repeating and line.site != previous.site
             going_on = previous.more or not (named or _FOREIGN.match(line.text[:600]))
-        if kind is Kind.BLANK or not going_on:
+        if kind is Kind.BLANK and going_on:
+            self.state = State.PAUSE
+            return True
+        text = without_margin(line.text) if self.depth else line.text
+        if not going_on or (self.state is State.PAUSE and not _GOES_ON.match(text)):
             self.state = State.DONE
-            return kind is Kind.BLANK and going_on
+            return False
+        self.state = State.MESSAGE
         if kind is Kind.FRAME and self.depth == 0:
             self.state = State.DONE
             return False
-        text = line.text
-        if self.depth:
-            text = without_margin(text)
         if (
             len(part.message) < MAX_MESSAGE_LINES
             and part.size < MAX_MESSAGE
@@ -334,13 +340,13 @@ class Traceback:
 
     def settle(self) -> None:
         """A record of another writer came between: the message is over."""
-        if self.state is State.MESSAGE:
+        if self.state in (State.MESSAGE, State.PAUSE):
             self.state = State.DONE
 
     @property
     def over(self) -> bool:
         """Only a chain could follow."""
-        return self.state is State.DONE
+        return self.state in (State.PAUSE, State.DONE)
 
     @property
     def named(self) -> Line:
@@ -400,6 +406,7 @@ _FITS = {
     State.FRAME: _row(INDENTED=3, OTHER=1, FRAME=1, EXCEPTION=2, REPEAT=2, CARET=1, MEMBER=1),
     State.CODE: _row(FRAME=3, CARET=3, EXCEPTION=3, REPEAT=3, INDENTED=1, HEADER=1, GROUP=1, MEMBER=3),
     State.MESSAGE: _row(CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, EXCEPTION=1, CARET=1, MEMBER=3),
+    State.PAUSE: _row(CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, MEMBER=2),
     State.DONE: _row(CAUSE=3, CONTEXT=3, BLANK=1, MEMBER=2),
     State.CHAINED: _row(HEADER=3, GROUP=3, BLANK=1),
 }
