@@ -405,3 +405,17 @@ def test_one_line_that_tells_of_a_consequence(line: str, type: str) -> None:
     found = incident(line)
     assert found.initiator is None
     assert [fault.type for fault in found.candidates] == [type]
+
+
+def test_a_failed_import_counts_only_where_the_module_is_missed() -> None:
+    warning = "WARNING 06-02 09:00:00 [_custom_ops.py:22] Failed to import from vllm._C with {}"
+    reason = "ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')"
+    missed = "Traceback (most recent call last):\n  File \"/x/vllm/platforms/cuda.py\", line 18, in <module>\n    import vllm._C\nModuleNotFoundError: No module named 'vllm._C'"
+    found = incident(warning.format(reason), missed)
+    assert found.initiator is not None
+    assert (found.initiator.type, found.initiator.position.line) == ("ImportError", 1)
+    assert found.initiator.message.startswith("libcudart.so.12: ")
+    found = incident(warning.format("ModuleNotFoundError(\"No module named 'vllm._C'\")"), missed)
+    assert found.initiator is not None
+    assert found.initiator.position.line == 5
+    assert incidents(warning.format(reason)) == ()

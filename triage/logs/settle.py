@@ -9,6 +9,7 @@ from triage.logs.line import NO_RANKS
 from triage.logs.model import Fault
 from triage.logs.run import Found, Run
 from triage.logs.traceback import CUT
+from triage.logs.weight import Weighed, Weight
 
 
 def settle(run: Run) -> None:
@@ -16,6 +17,7 @@ def settle(run: Run) -> None:
     for found in run.found.values():
         _name(run, found)
     _join_cut(run)
+    _explain_missing(run)
     for found in run.found.values():
         fault = found.fault
         count = fault.count + found.more
@@ -74,6 +76,18 @@ def _join_cut(run: Run) -> None:
                 del run.found[key]
                 run.add(replace(found, fault=replace(other.fault, count=1), more=0), other_key)
                 break
+
+
+def _explain_missing(run: Run) -> None:
+    """A module that is missed later, and whose import was logged to have failed for another reason."""
+    for found in run.found.values():
+        if found.key[:1] != ("import",) or "No module named" in found.fault.message:
+            continue
+        module = str(found.key[1])
+        for other in run.found.values():
+            if other.weight is Weight.ROOT and other.fault.message == f"No module named '{module}'":
+                found.weighed = Weighed(Weight.ROOT, f"it is why {module} is missing later")
+                other.weighed = Weighed(Weight.CONSEQUENCE, f"{module} is there, and did not load before")
 
 
 def _blamed(fault: Fault) -> Fault:

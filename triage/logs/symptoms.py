@@ -212,6 +212,11 @@ def _nccl_warning(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | N
     return _said(symptom, line, match)
 
 
+def _not_imported(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
+    hit = symptom.hit(line, type=match["type"], message=match["said"].strip("'\""))
+    return replace(hit, key=("import", match["module"]))
+
+
 def _check(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
     return _said(symptom, line, match) if line.level == "CRITICAL" else None
 
@@ -410,6 +415,9 @@ _START: tuple[Symptom, ...] = (
     Symptom(": error while loading shared libraries: ",
         r"(?P<said>\S{1,300}: error while loading shared libraries: .{1,400})", "error", "shared-library",
         _ROOT, "the loader could not start the program", _said),
+    Symptom("Failed to import from ",
+        r"Failed to import from (?P<module>[\w.]{1,100}) with (?P<type>\w{1,60}Error)\((?P<said>.{1,2000})\)",
+        "exception", "", Weight.BENIGN, "the program itself logged it and went on", _not_imported),
     Symptom("' not found (required by ",
         r"(?P<said>\S{1,300}: .{0,300}version `[\w.]{1,60}' not found \(required by .{1,400})", "error",
         "symbol-version", _ROOT, "a shared library is older than the program", _said),
