@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from triage import __version__
-from triage.cli import capture, console, diagnose, explain, logs, patch, policy, replay, rules, run, verify
+from triage.cli import (
+    capture,
+    console,
+    diagnose,
+    explain,
+    logs,
+    patch,
+    policy,
+    replay,
+    rules,
+    run,
+    scan,
+    verify,
+)
 from triage.errors import TriageError
 
 DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
@@ -26,6 +39,7 @@ app = typer.Typer(
 app.command()(diagnose.diagnose)
 app.command()(logs.logs)
 app.add_typer(patch.app, name="patch")
+app.command()(scan.scan)
 app.command()(verify.verify)
 app.command()(capture.capture)
 app.command()(replay.replay)

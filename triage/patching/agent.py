@@ -5,6 +5,8 @@ with a request, to the interpreter of the tree that is patched; it answers with 
 `{"ok": true, ...}` or `{"ok": false, "kind": KIND, "message": WHY}`.
 
     {"op": "read", "roots": [DIR], "modules": [NAME]}     -> {"files": [...]}
+    {"op": "search", "roots": [DIR], "package": NAME, "needles": [TEXT], "skipped": [TEXT]}
+                                                          -> {"files": [...], "looked": N, "unread": [...]}
     {"op": "status", "roots": [DIR]}                      -> {"changes": [...]}
     {"op": "apply", "patch": ID, "distribution": NAME, "by": WHO,
      "files": [{"module": .., "path": .., "before": SHA256, "after": SHA256, "data": BASE64}]}
@@ -331,6 +333,38 @@ def read_module(roots: "list[str]", module: "str") -> "Json":
     return dict(found, missing=True)
 
 
+def search(request: "Json") -> "Json":
+    """The files of a package that hold one of some texts."""
+    needles = [needle.encode() for needle in request["needles"]]
+    files, unread, looked = [], [], 0
+    for root in request["roots"]:
+        top = os.path.join(root, request["package"])
+        for place, directories, names in os.walk(top):
+            directories.sort()
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                if not name.endswith(".py") or any(part in path for part in request["skipped"]):
+                    continue
+                looked += 1
+                try:
+                    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    try:
+                        data = read_all(fd, path)
+                    finally:
+                        os.close(fd)
+                except (OSError, Refused) as error:
+                    unread.append([path, str(error)])
+                    continue
+                if any(needle in data for needle in needles):
+                    stem = os.path.relpath(path, root)[: -len(".py")].replace(os.sep, ".")
+                    module = stem[: -len(".__init__")] if stem.endswith(".__init__") else stem
+                    text = base64.b64encode(data).decode("ascii")
+                    files.append({"module": module, "path": path, "data": text})
+        if looked:
+            break
+    return {"files": files, "looked": looked, "unread": unread}
+
+
 def status(request: "Json") -> "Json":
     """Every change on record for this user, for root, and for the owners of the roots."""
     changes = [described(change) for change in own_ledger(request).load()]
@@ -635,6 +669,7 @@ def sync(directory: "str") -> "None":
 
 OPERATIONS = {
     "read": read,
+    "search": search,
     "status": status,
     "apply": apply,
     "rollback": rollback,

@@ -149,7 +149,9 @@ def _look(edit: Edit, files: Mapping[str, SourceFile], work: _Work) -> int:
                 parse_ast(found.new)
         except Unparsable as reason:
             raise Unparsable(f"{file.path}: {reason}") from None
-        work.sites += found.sites
+        # Lines are those of the file as it is, whatever an earlier edit of the patch has put before them.
+        first = look(edit, file.path, file.data) if data is not file.data else found
+        work.sites += first.sites if len(first.sites) == len(found.sites) else found.sites
         work.fixed += () if edit.common else found.fixed
         done += len(found.fixed)
         outside = () if edit.common else found.outside

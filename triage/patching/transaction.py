@@ -63,6 +63,30 @@ class HostTree:
         except (KeyError, TypeError, ValueError):
             raise _nonsense("reading source", self.host) from None
 
+    def search(
+        self, package: str, needles: Iterable[str], skipped: Iterable[str]
+    ) -> tuple[tuple[SourceFile, ...], int, tuple[tuple[str, str], ...]]:
+        """The modules of a package that hold one of some texts; how many there are; the unread, and why."""
+        doing = "searching source"
+        answer = self.agent.ask(
+            doing,
+            package,
+            op="search",
+            roots=self.roots,
+            package=package,
+            needles=list(needles),
+            skipped=list(skipped),
+        )
+        try:
+            files = tuple(
+                SourceFile(str(item["module"]), str(item["path"]), _decoded(item["data"]))
+                for item in answer["files"]
+            )
+            unread = tuple((str(path), str(why)) for path, why in answer["unread"])
+            return files, int(answer["looked"]), unread
+        except (KeyError, TypeError, ValueError):
+            raise _nonsense(doing, self.host) from None
+
     def ledger(self) -> Ledger:
         """What was changed on this host before."""
         answer = self.agent.ask("reading the ledger", "changes", op="status", roots=self.roots)

@@ -86,12 +86,12 @@ def document(
         "schema": "triage.patch/1",
         "host": host,
         "package_root": package_root,
-        "patches": [_plan(patch, plan) for patch, plan in plans],
+        "patches": [plan_document(patch, plan) for patch, plan in plans],
         "changes": [_change(change) for change in changes],
     }
 
 
-def _plan(patch: Patch, plan: Plan) -> dict[str, Any]:
+def plan_document(patch: Patch, plan: Plan) -> dict[str, Any]:
     return {
         "id": patch.id,
         "title": patch.title,

@@ -1,0 +1,73 @@
+"""`triage scan` on a directory and on this machine as a host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import triage
+from tests.patching.trees import install
+
+ID = "sglang-triton-value-head-dim"
+MODEL = """\
+class Model:
+    def __init__(self):
+        self.embed_tokens = PPMissingLayer()
+        self.width = self.layers[0].mlp.width
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = install(tmp_path / "site-packages")
+    model = place / "sglang" / "srt" / "models" / "mine.py"
+    model.parent.mkdir()
+    model.write_text(MODEL)
+    return place
+
+
+def test_text_of_a_directory(root: Path) -> None:
+    done = triage("scan", str(root))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"{ID}: applicable" in done.stdout
+    assert "mine.py:4 in Model.__init__" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["local", "sglang"])
+def test_json_is_the_same_from_a_host_and_from_its_package(root: Path, place: str) -> None:
+    package = str(root / "sglang")
+    words = [place, "--package-root", package] if place == "local" else [package]
+    done = triage("scan", *words, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    value = json.loads(done.stdout)
+    assert (value["schema"], value["unread"]) == ("triage.scan/1", [])
+    assert ID in {patch["id"] for patch in value["patches"] if patch["state"] == "applicable"}
+    (finding,) = value["findings"]
+    assert (finding["kind"], finding["line"], finding["where"]) == ("layer-zero", 4, "Model.__init__")
+
+
+def test_sarif_has_the_fix(root: Path) -> None:
+    (run,) = json.loads(triage("scan", str(root), "--format", "sarif").stdout)["runs"]
+    (known,) = (result for result in run["results"] if result["ruleId"] == ID)
+    place = known["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert (place["uri"], place["uriBaseId"]) == ("sglang/srt/layers/attention/triton_backend.py", "ROOT")
+    (change,) = known["fixes"][0]["artifactChanges"]
+    assert "token_to_kv_pool.start_layer" in change["replacements"][0]["insertedContent"]["text"]
+    assert {result["ruleId"] for result in run["results"]} <= {
+        rule["id"] for rule in run["tool"]["driver"]["rules"]
+    }
+
+
+def test_nothing_to_find_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "sglang").mkdir()
+    (tmp_path / "sglang" / "__init__.py").touch()
+    done = triage("scan", str(tmp_path))
+    assert (done.returncode, "0 known defects, 0 places" in done.stdout) == (0, True)
+
+
+def test_a_directory_without_an_engine(tmp_path: Path) -> None:
+    done = triage("scan", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no package sglang or vllm in it. Next: ls" in done.stderr

@@ -1,0 +1,102 @@
+"""`triage scan`: an installed engine, read for known defects and for the class that they are of."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    UnitOption,
+    connected,
+)
+from triage.errors import ExitCode
+
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
+    from triage.scan.model import Scan
+
+
+class ScanFormat(str, Enum):
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def scan(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST|DIR",
+            help="A host, or a directory: a virtual environment, site-packages, a checkout.",
+        ),
+    ],
+    unit: UnitOption = "",
+    package_root: Annotated[
+        str, typer.Option(help="The package's directory on the host, `.../site-packages/sglang`.")
+    ] = "",
+    python: Annotated[str, typer.Option("--python", help="The host's interpreter.")] = "",
+    patches: Annotated[
+        list[Path] | None, typer.Option(help="A directory of further patches.", show_default=False)
+    ] = None,
+    format: Annotated[
+        ScanFormat, typer.Option("--format", help="Text for people, versioned JSON, or SARIF 2.1.0.")
+    ] = ScanFormat.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Read the engine on HOST or in DIR for defects of pipeline stages, known ones and others of the class.
+
+    Reads only. Exit code 0 when nothing is found, 1 when something is.
+    """
+    from triage.config import load_config, with_configured
+    from triage.patching.load import load_patches
+
+    known = load_patches(with_configured(load_config().patches, patches))
+    if os.sep in target or target == "." or Path(target).is_dir():
+        found = _directory(Path(target), known)
+    else:
+        with (
+            connected(target, ssh_config, host_key, become) as connection,
+            console.working(f"reading {target}"),
+        ):
+            from triage.cli.patch import find_target
+            from triage.scan.read import from_host
+            from triage.scan.run import scan as run
+
+            place = find_target(connection, known, (), unit, package_root, python)
+            root, _, package = place.package_root.rstrip("/").rpartition("/")
+            place.tree.prefetch(m for p in known if p.package == package for m in (package, *p.modules))
+            found = run(root, package, from_host(place.tree, package), place.tree, known, place.context)
+    _show(found, target, format)
+    raise typer.Exit(ExitCode.FOUND if found.plans or found.findings else ExitCode.OK)
+
+
+def _directory(directory: Path, known: tuple[Patch, ...]) -> Scan:
+    from triage.patching.trees import DirectoryTree
+    from triage.scan.read import find_root, from_directory
+    from triage.scan.run import scan as run
+
+    root, package = find_root(directory.absolute())
+    return run(str(root), package, from_directory(root, package), DirectoryTree(root), known, {})
+
+
+def _show(found: Scan, target: str, format: ScanFormat) -> None:
+    from triage.report import json, sarif
+    from triage.report import scan as text
+
+    if format is ScanFormat.TEXT:
+        screen = console.stdout()
+        for line in text.lines(found):
+            screen.print(line, soft_wrap=True)
+        return
+    print(json.dumps(sarif.document(found) if format is ScanFormat.SARIF else text.document(found, target)))

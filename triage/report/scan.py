@@ -1,0 +1,59 @@
+"""A scan as text and as `triage.scan/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from triage.patching.model import State
+from triage.report.safe import safe_line
+from triage.scan.model import Finding, Scan
+
+
+def lines(scan: Scan) -> Iterator[Text]:
+    """Known defects first, with what mends them; then the places of the class."""
+    for patch, plan in scan.plans:
+        style = "bold yellow" if plan.state is State.APPLICABLE else "bold"
+        yield Text.assemble((patch.id, "bold"), ": ", (plan.state.value, style))
+        yield Text(f"  {safe_line(patch.title)}", "dim")
+        yield Text(f"  {safe_line(plan.reason)}")
+        for site in plan.sites:
+            yield Text(f"  {safe_line(site.path)}:{site.line}", "dim")
+    for item in scan.findings:
+        yield Text.assemble((item.kind, "bold"), f" ({item.confidence}): {item.reason}")
+        yield Text(f"  {safe_line(item.site.path)}:{item.site.line} in {safe_line(item.where)}", "dim")
+        yield Text(f"    {safe_line(item.site.before.strip().splitlines()[0])}")
+    for path, why in scan.unread:
+        yield Text(f"not read: {safe_line(path)}: {safe_line(why)}", "yellow")
+    known, places = len(scan.plans), len(scan.findings)
+    yield Text(f"{scan.files} files: {known} known defects, {places} places more that assume the whole model")
+
+
+def document(scan: Scan, target: str) -> dict[str, Any]:
+    """`triage.scan/1`."""
+    from triage.report.patching import plan_document
+
+    return {
+        "schema": "triage.scan/1",
+        "target": target,
+        "root": scan.root,
+        "files": scan.files,
+        "patches": [plan_document(patch, plan) for patch, plan in scan.plans],
+        "findings": [_finding(item) for item in scan.findings],
+        "unread": [{"path": path, "reason": why} for path, why in scan.unread],
+    }
+
+
+def _finding(item: Finding) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "confidence": item.confidence,
+        "reason": item.reason,
+        "path": item.site.path,
+        "line": item.site.line,
+        "end_line": item.site.end_line,
+        "where": item.where,
+        "code": item.site.before,
+    }

@@ -1,0 +1,52 @@
+"""What a scan finds, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from triage.patching.model import Plan, Site
+from triage.patching.schema import Patch
+
+Kind = Literal[
+    "layer-zero-buffer",  # the KV pool is asked for a literal layer 0
+    "layer-zero",  # a part of layers[0], which another stage may own
+    "all-layers",  # a walk over all layers that takes a part of each
+    "foreign-part",  # a part of the embedding, the norm or the head, which one stage has
+    "unguarded-parameter",  # load_weights looks up a name that the stage may not have
+]
+Confidence = Literal["high", "medium"]
+
+REASONS: Mapping[Kind, str] = {
+    "layer-zero-buffer": "a pipeline stage's pool does not hold layer 0",
+    "layer-zero": "on every stage but the first, layers[0] is a placeholder without parts",
+    "all-layers": "the layers of other stages are placeholders without parts",
+    "foreign-part": "only one stage has it; elsewhere it is a placeholder without parts",
+    "unguarded-parameter": "the checkpoint names weights of other stages, which have no parameter here",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place that assumes that this process owns the whole model."""
+
+    kind: Kind
+    confidence: Confidence
+    site: Site
+    where: str  # the qualified name of the class and function around it
+
+    @property
+    def reason(self) -> str:
+        return REASONS[self.kind]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """`plans` are those of known defects that are there, `findings` the places that no patch covers."""
+
+    root: str
+    files: int  # that were read
+    plans: tuple[tuple[Patch, Plan], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()  # path, and why
