@@ -51,7 +51,7 @@ def test_a_cut_answer_is_kept_and_marked(host: ScriptedHost) -> None:
 
 def test_a_lost_host_is_an_error_not_a_missing_answer(host: ScriptedHost) -> None:
     def run(*_: object, **__: object) -> Output:
-        raise UnreachableError("running", "cat", "gone")
+        raise UnreachableError("running", "cat", "gone", "ssh host")
 
     host.run = run  # type: ignore[method-assign]
     with pytest.raises(UnreachableError):

@@ -209,7 +209,7 @@ def test_but_no_more_often_than_the_playbook_says(playbook):
     assert len([event for event in host.events if isinstance(event, Failed)]) == 1
 
 
-@pytest.mark.parametrize("error", [UsageError("a", "b", "c"), RefusedError("a", "b", "c")])
+@pytest.mark.parametrize("error", [UsageError("a", "b", "c", "d"), RefusedError("a", "b", "c", "d")])
 def test_what_will_not_pass_later_is_not_tried_again(playbook, error):
     host = Host(verify=error)
     host.run(playbook(RETRY))
