@@ -419,3 +419,30 @@ def test_a_failed_import_counts_only_where_the_module_is_missed() -> None:
     assert found.initiator is not None
     assert found.initiator.position.line == 5
     assert incidents(warning.format(reason)) == ()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I/O error, dev nvme0n1, sector 3 op 0x0:(READ)",
+        "nfs: server nas not responding, timed out",
+        "INFO: task python3:4711 blocked for more than 122 seconds.",
+    ],
+)
+def test_a_fault_of_the_host_is_a_cause_where_nothing_else_is(said: str) -> None:
+    line = f"Jun  2 03:11:00 gpu01 kernel: {said}"
+    ended = "Jun  2 03:11:01 gpu01 systemd[1]: sglang.service: Failed with result 'exit-code'."
+    for rows in ((line,), (line, ended)):
+        initiator = incident(*rows).initiator
+        assert initiator is not None
+        assert initiator.kind == "kernel"
+    assert (
+        incidents(
+            line,
+            "Jun  2 03:11:02 gpu01 sglang[9]: [2026-06-02 03:11:02] The server is fired up and ready to roll!",
+        )
+        == ()
+    )
+    found = incident(line, *failing("2026-06-02 03:11:02 TP0", "ValueError: unknown"), ended).initiator
+    assert found is not None
+    assert found.type == "ValueError"

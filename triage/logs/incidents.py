@@ -48,7 +48,7 @@ def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
         runs = _together(runs, scan.runs)
         kernel += scan.kernel
     runs = _of_engines(runs)
-    _join_kernel(runs, kernel)
+    _join_kernel(runs, kernel, any(scan.active for scan in scans))
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
     return tuple(_numbered(incident, scans) for incident in _fold(incidents))
 
@@ -89,10 +89,10 @@ def _is_engine(run: Run) -> bool:
     )
 
 
-def _join_kernel(runs: list[Run], kernel: list[Found]) -> None:
+def _join_kernel(runs: list[Run], kernel: list[Found], active: bool) -> None:
     """Give each kernel fault to the run that it concerns; without any run they make one of their own."""
     if not runs and kernel:
-        run = Run(source=kernel[0].fault.position.source)
+        run = Run(source=kernel[0].fault.position.source, active=active)
         times = [found.fault.time for found in kernel if found.fault.time is not None]
         run.started, run.ended = (times[0], times[-1]) if times else (None, None)
         for found in kernel:

@@ -12,6 +12,9 @@ from triage.logs.run import Found, Run
 from triage.logs.weight import Weight
 
 CAUSES = (Weight.ROOT, Weight.DEATH, Weight.TIMEOUT)
+HOST_FAULTS = ("io-error", "hung-task")
+"""What the kernel says that a service may outlive: a cause only where nothing else is."""
+
 EXPLAINS_A_DEATH = timedelta(seconds=10)
 """How long after "it died" the traceback of the same process may still arrive."""
 
@@ -27,10 +30,16 @@ class Verdict:
 
 def is_incident(run: Run) -> bool:
     """Whether anything failed before the run was asked to stop."""
+    if not run.active and run.found and all(map(_of_host, run.found.values())):
+        return True  # a kernel's log alone
     return any(
         found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE) and run.before_stop(found)
         for found in run.found.values()
     )
+
+
+def _of_host(found: Found) -> bool:
+    return found.fault.kind == "kernel" and found.fault.type in HOST_FAULTS
 
 
 def assign(run: Run) -> Verdict:
@@ -43,8 +52,8 @@ def assign(run: Run) -> Verdict:
         follow = [found for found in live if found.weight is Weight.CONSEQUENCE]
         service = [found for found in live if found.weight is Weight.SERVICE]
         errors = [found for found in live if found.weight is Weight.ERROR]
-        if service and not follow and not errors:
-            initiator = service[0]
+        if not follow and all(map(_of_host, errors)) and (errors or service):
+            initiator = [*errors, *service][0]
         else:
             candidates = [*errors, *follow, *service][:20]
     faults = tuple(_with_role(run, found, initiator, everything) for found in everything)

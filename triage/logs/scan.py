@@ -54,6 +54,7 @@ class Scan:
         self.source = source
         self.runs: list[Run] = []
         self.kernel: list[Found] = []
+        self.active = False  # somebody else than the kernel and systemd spoke
         self._streams = Streams()
         self._windows = Windows(source.data, self._streams.quiet)
         self._base = self._order = number << NUMBER_BITS
@@ -185,6 +186,7 @@ class Scan:
 
     def _close(self, run: Run) -> None:
         """Keep a run that ended; of a restart loop the first ones, and how often they came again."""
+        self.active = self.active or run.active
         if not (run.found or run.facts):
             return
         mark = (run.unit, tuple(run.found))
