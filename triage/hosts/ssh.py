@@ -99,13 +99,10 @@ class SshConnection:
     def _channel(self, argv: Sequence[str], timeout: float) -> Iterator[paramiko.Channel]:
         """A channel on which `argv` has been started."""
         command = remote_command(argv, math.ceil(timeout) + 1)
-        if not self._line.transport.is_active():  # nothing has been sent yet, so dialling again is safe
-            self._line.close()
-            self._line = dial(self._target, self._options)
-        patience = self._target.connect_timeout
         try:
-            channel = self._line.transport.open_session(timeout=patience)
-            watchdog = threading.Timer(patience, channel.close)  # exec_command would wait for ever
+            channel = self._session()
+            # exec_command would wait for ever
+            watchdog = threading.Timer(self._target.connect_timeout, channel.close)
             watchdog.start()
             try:
                 channel.exec_command(command)
@@ -120,6 +117,16 @@ class SshConnection:
         finally:
             with contextlib.suppress(*LOST):
                 channel.close()
+
+    def _session(self) -> paramiko.Channel:
+        """A channel on which nothing has been sent: so a lost connection can be dialled again for it."""
+        patience = self._target.connect_timeout
+        if self._line.transport.is_active():
+            with contextlib.suppress(*LOST):
+                return self._line.transport.open_session(timeout=patience)
+        self._line.close()
+        self._line = dial(self._target, self._options)
+        return self._line.transport.open_session(timeout=patience)
 
     def _kill(self, pid: int | None) -> None:
         """End a command that we no longer wait for, as far as the host still listens."""
