@@ -204,3 +204,10 @@ def test_help_names_the_host_and_the_commands() -> None:
     assert "triage patch HOST" in " ".join(done.stdout.split())
     for name in ("status", "rollback", "export"):
         assert name in done.stdout
+
+
+def test_a_directory_instead_of_a_host(root: Path, triage: Triage) -> None:
+    unnamed = triage(str(root))
+    assert (unnamed.returncode, f"Next: triage scan {root}" in unnamed.stderr) == (2, True)
+    done = triage(str(root), "--id", ID, "--given", MLA, "--apply", "--yes")
+    assert (done.returncode, "start_layer" in backend(root)) == (0, True), done.stderr

@@ -109,7 +109,7 @@ def show(
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
 ) -> None:
-    """Show what a patch would change on HOST, and with --apply change it.
+    """Show what a patch would change on HOST, or in a directory here, and with --apply change it.
 
     Exit code 4 when it cannot be applied, or nobody agreed.
     """
@@ -118,6 +118,8 @@ def show(
 
     known = load_patches(with_configured(load_config().patches, patches))
     facts = _facts(given or ())
+    if Path(host).is_dir():
+        host, package_root = "local", _package_in(host, id or ())
     with connected(host, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
             target = find_target(connection, known, id or (), unit, package_root, python, ledger, rules)
@@ -348,6 +350,17 @@ def _bare_tree(connection: Connection, python: str, ledger: str) -> HostTree:
     from triage.patching.transaction import HostTree
 
     return HostTree(connection, (), python, ledger)
+
+
+def _package_in(directory: str, ids: Sequence[str]) -> str:
+    """The engine's package in a virtual environment, site-packages or checkout. Raises UsageError."""
+    from triage.scan.read import find_root
+
+    if not ids:
+        happened = "nothing ran there that could be diagnosed, so name a patch with --id"
+        raise UsageError("patching", directory, happened, shlex.join(["triage", "scan", directory]))
+    root, package = find_root(Path(directory).absolute())
+    return str(root / package)
 
 
 def _facts(given: Iterable[str]) -> dict[str, str]:
