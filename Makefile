@@ -6,7 +6,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs setup system story benchmark clean
+.PHONY: demo test check docs setup system story benchmark proof clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -24,6 +24,10 @@ docs: setup
 
 benchmark: story
 	$(BIN)/python -m pytest tests/benchmarks -m benchmark -s
+
+# Every shipped patch against many releases; writes docs/proof.md.
+proof: setup
+	$(BIN)/python -m tests.patching.proof
 
 setup: system $(VENV)/ready
 

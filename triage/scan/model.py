@@ -13,7 +13,7 @@ Kind = Literal[
     "layer-zero-buffer",  # the KV pool is asked for a literal layer 0
     "layer-zero",  # a part of layers[0], which another stage may own
     "all-layers",  # a walk over all layers that takes a part of each
-    "foreign-part",  # a part of the embedding, the norm or the head, which one stage has
+    "foreign-part",  # a part of the embedding, which one stage has
     "unguarded-parameter",  # load_weights looks up a name that the stage may not have
 ]
 Confidence = Literal["high", "medium"]

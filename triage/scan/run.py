@@ -14,7 +14,7 @@ from triage.scan import shapes
 from triage.scan.model import Finding, Scan
 from triage.scan.read import Sources
 
-_THERE = (State.APPLICABLE, State.BLOCKED, State.AMBIGUOUS, State.DRIFTED, State.UNREADABLE)
+_THERE = (State.APPLICABLE, State.AMBIGUOUS, State.DRIFTED, State.UNREADABLE)
 _FEW = 16  # files, for which more processes cost more than they save
 
 
@@ -44,7 +44,7 @@ def scan(
 
 
 def _relevant(plan: Plan) -> bool:
-    """Is there anything of the defect? A refused patch is told with its reason."""
+    """Is there anything of the defect? Where a requirement fails, it is not reached or not that defect."""
     return bool(plan.sites) or plan.state is State.UNREADABLE
 
 

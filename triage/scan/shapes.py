@@ -19,7 +19,7 @@ from triage.scan.model import Confidence, Finding, Kind
 # A file without these holds nothing to find.
 NEEDLES = (
     b"get_value_buffer(0", b"get_key_buffer(0", b"layers[0]", b".layers)", b"in self.layers", b"model.layers",
-    b"embed_tokens.", b"params_dict[",
+    b"embed_tokens.", b"params_dict[", b"_layer = 0", b"layers=self.layers",
 )  # fmt: skip
 _STAGED = re.compile(rb"PPMissingLayer\(|\bpp_rank=|make_pp_layers\(|^[^#\n]*is_pp_missing_parameter\(", re.M)
 _ASKS = re.compile(
@@ -28,7 +28,7 @@ _ASKS = re.compile(
     r"layer_id\b.*<|get_layer_id|is_pp_missing|non_local|pp_size (?:!=|==) 1|pp_group.world_size (?:!=|==) 1"
 )
 _SKIPS = re.compile(r"start_layer|end_layer|get_layer_id|is_pp_missing|_non_local|skip_foreign|is_local")
-_FOREIGN = {"embed_tokens", "lm_head"}
+_FOREIGN = {"embed_tokens"}
 _POOLS = {"token_to_kv_pool", "main_pool"}
 _PLAIN = {"append", "extend", "__len__", "register_forward_hook"}
 
@@ -86,6 +86,23 @@ class _Walk(ast.NodeVisitor):
                 and not self.asked(node)
             ):
                 self.add("foreign-part", node, "medium")
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if (
+            self.staged
+            and len(names) > 1
+            and _is_zero(node.value)
+            and all(n.endswith("_layer") for n in names)
+        ):
+            self.add("layer-zero", node, "high")
+        self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        whole = node.arg == "layers" and isinstance(node.value, ast.Attribute) and _is_layers(node.value)
+        if self.staged and whole and not self.asked(node):
+            self.add("all-layers", node, "high")
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
