@@ -23,7 +23,7 @@ docs: setup
 	XDG_CONFIG_HOME=/dev/null $(BIN)/triage rules docs --write docs/rules
 
 benchmark: story
-	$(BIN)/python -m pytest tests/benchmarks -m benchmark -s
+	$(BIN)/python -m pytest tests/benchmarks tests/patching tests/scan -m benchmark -s
 
 # Every shipped patch against many releases; writes docs/proof.md.
 proof: setup

@@ -16,9 +16,17 @@ def columns(distribution: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in body}
 
 
-@pytest.mark.parametrize(
-    ("distribution", "version"), [(name, version) for name, part in SUBSET.items() for version in part]
-)
+def subset() -> list[object]:
+    """The releases to look at again; all but three of them only with the benchmarks, for they take a while."""
+    quick = ("0.4.6.post1", "0.5.11", "0.13.0")
+    return [
+        pytest.param(name, version, marks=() if version in quick else pytest.mark.benchmark)
+        for name, part in SUBSET.items()
+        for version in part
+    ]
+
+
+@pytest.mark.parametrize(("distribution", "version"), subset())
 def test_the_committed_matrix(distribution: str, version: str) -> None:
     written = columns(distribution)
     rows = prove(distribution, version)
