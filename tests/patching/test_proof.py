@@ -17,7 +17,7 @@ def columns(distribution: str) -> dict[str, dict[str, str]]:
 
 
 def subset() -> list[object]:
-    """The releases to look at again; all but three of them only with the benchmarks, for they take a while."""
+    """The releases to look at again; all but three only with the benchmarks, for they take a while."""
     quick = ("0.4.6.post1", "0.5.11", "0.13.0")
     return [
         pytest.param(name, version, marks=() if version in quick else pytest.mark.benchmark)
