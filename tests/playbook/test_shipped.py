@@ -47,7 +47,8 @@ class TestPp8Bringup:
         assert (result.status, result.exit_code) == ("refused", ExitCode.REFUSED)
 
     @pytest.mark.parametrize(
-        ("verify", "code"), [(failed("died again"), 1), (UnreachableError("reading", "gpu01", "gone", "ssh gpu01"), 3)]
+        ("verify", "code"),
+        [(failed("died again"), 1), (UnreachableError("reading", "gpu01", "gone", "ssh gpu01"), 3)],
     )
     def test_the_patch_is_taken_back_when_the_proof_fails(self, verify, code):
         host = Host(diagnose=CONFIRMED, verify=verify)
