@@ -132,6 +132,8 @@ def replay(cases: Iterable[Path], knowledge: pipeline.Knowledge) -> Iterator[Rep
             differences, found = tuple(compare(expected, report)), expectation(report)
         except TriageError as error:
             differences = (Difference("error", str(error)),)
+        except RecursionError:
+            differences = (Difference("error", "an answer of it is nested too deeply to be read"),)
         yield Replayed(str(case), time.monotonic() - start, differences, found, expected)
 
 

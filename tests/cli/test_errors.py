@@ -378,3 +378,12 @@ def test_every_exit_code_is_documented() -> None:
     table = (shipped_directory("docs") / "json.md").read_text()
     for code in (0, 1, 2, 3, 4, 70, 130):
         assert f"| {code} |" in table
+
+
+@pytest.mark.parametrize("host", ["gpu01..corp", "x" * 64 + ".corp"])
+def test_a_host_name_that_no_resolver_takes(host: str) -> None:
+    done = triage("diagnose", host)
+    assert done.returncode == 3
+    assert host in done.stderr
+    assert "Next: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -72,7 +72,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             transport = paramiko.Transport(carrier)
             stack.callback(transport.close)
             _negotiate(transport, target)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except (paramiko.SSHException, OSError, EOFError, UnicodeError) as error:
             complaints.seek(0)
             said = complaints.read(2000).decode("utf-8", "replace").strip()
             raise _unreachable(target, error, said) from None
@@ -122,7 +122,7 @@ def _end_proxy(process: subprocess.Popen[bytes]) -> None:
 
 def _unreachable(target: Target, error: Exception, said: str) -> UnreachableError:
     probe = f"ssh -v -p {target.port} {target.user}@{target.hostname} true"
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, (socket.gaierror, UnicodeError)):
         happened, next_ = (
             f"no such host name: {target.hostname}",
             "check the spelling, or add it to ~/.ssh/config",

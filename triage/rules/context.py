@@ -92,7 +92,7 @@ class Context:
         answer = self.evidence.ask(ReadFile(f"{model.rstrip('/')}/config.json"))
         try:
             config = json.loads(answer.require())
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Unanswered(f"{model}/config.json is not JSON") from None
         if not isinstance(config, dict):
             raise Unanswered(f"{model}/config.json is not a JSON object")
