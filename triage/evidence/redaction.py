@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -72,6 +73,7 @@ _QUOTE = re.compile(r"(\\{0,3}[\"'])")
 _BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>]){{1,{MAX_SECRET}}}")
 _TOKEN = re.compile(rf"[A-Za-z0-9_.~+/=-]{{1,{MAX_SECRET}}}")
 _QUOTED_VARIABLE = re.compile(r"(\\{0,3}[\"'])[A-Z0-9_]{1,64}\Z")  # "MY_PASSWORD=two words"
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
 _BEARER = re.compile(rf"bearer[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})", re.IGNORECASE)
 _NO_SECRET = frozenset(("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string"))
@@ -151,7 +153,7 @@ def _assigned(text: str) -> Iterator[Span]:
     """Values that a word announces."""
     lower = text.lower()
     if len(lower) != len(text):  # a letter whose lower case is longer
-        lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
+        lower = text.translate(_ASCII_LOWER)
     for word, pattern in (*_ASSIGNED.items(), ("--", _FLAG)):
         match = pattern.search(lower) if word in lower else None
         while match:
