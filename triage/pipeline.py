@@ -47,7 +47,10 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The result of `triage diagnose`; `others` are deployments on the host that were not looked at."""
+    """The result of `triage diagnose`; `others` are deployments on the host that were not looked at.
+
+    `deployment` has the layout and the model of the last run that failed.
+    """
 
     origin: Origin
     deployment: Deployment
@@ -70,6 +73,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     With `logs` the records come from there and everything else from the evidence. Raises TriageError
     when there is no deployment, or its log cannot be read.
     """
+    from triage.evidence.asran import as_it_ran
     from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
     from triage.evidence.logs import log_sources
     from triage.evidence.redaction import Redactor, redact_values
@@ -108,6 +112,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     notes += [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
     ]
+    if incidents:
+        deployment = as_it_ran(deployment, incidents[-1].facts)
     return Report(evidence.origin, deployment, tuple(findings), tuple(others), tuple(notes))
 
 

@@ -25,6 +25,7 @@ from tests.rules.world import (
     fault,
     frame,
     incident,
+    of_size,
     rule,
     sglang,
 )
@@ -193,7 +194,8 @@ def test_a_log_alone_holds_no_source(check: str) -> None:
         ({"pp-size": "1"}, {}, {"at_least": 2}, "fail"),
         ({"pipeline-parallel-size": "8"}, {}, {"at_least": 2}, "pass"),  # under its other name
         ({}, {"pp_size": "8"}, {"at_least": 2}, "pass"),  # as the log says
-        ({"pp-size": "1"}, {"pp_size": "8"}, {"at_least": 2}, "fail"),  # the command line is nearer
+        ({"pp-size": "1"}, {"pp_size": "8"}, {"at_least": 2}, "pass"),  # the run's own; edited since
+        ({"pp-size": "8"}, {"pp_size": "1"}, {"at_least": 2}, "fail"),
         ({}, {}, {"at_least": 2}, "missing"),
         ({"pp-size": ""}, {}, {"at_least": 2}, "fail"),
         ({"pp-size": "-8"}, {}, {"at_least": 2}, "fail"),
@@ -212,6 +214,21 @@ def test_arguments(
     assert found.result == result
     if result == "missing":
         assert "--pp-size" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ("4", "pp-size is 8 in the log of the run, and 4 now"),
+        ("", "pp-size is 8 in the log of the run, and without a value now"),
+        ("8", "it holds: pp-size is 8"),
+    ],
+)
+def test_an_argument_that_was_changed_since_the_run(now: str, says: str) -> None:
+    at = context(deployment=replace(STORY, arguments={"pp-size": now}))
+    found = ask("argument", at, names=["pp-size"], at_least=2)
+    assert found.result == "pass"
+    assert found.detail.endswith(says)
 
 
 # The arithmetic of pipeline stages.
@@ -263,10 +280,24 @@ def test_the_stages_that_raised(ranks: list[str], result: str) -> None:
 
 
 def test_two_stages_do_not_raise_with_the_default_split() -> None:
-    two = replace(STORY, layout=Layout(pp=2))
-    assert staged(deployment=two, **on("PP1")).result == "fail"
+    two = of_size(pp=2)
+    assert staged(**two, **on("PP1")).result == "fail"
     partition = {"SGLANG_PP_LAYER_PARTITION": "31,30"}
-    assert staged(deployment=replace(two, environment=partition), **on("PP1")).result == "pass"
+    divided = {**two, "deployment": replace(two["deployment"], environment=partition)}
+    assert staged(**divided, **on("PP1")).result == "pass"
+
+
+def test_the_stages_are_those_of_the_run_where_the_unit_was_changed_since() -> None:
+    """Over today's four stages PP4 would not exist, and today's partition is for four."""
+    edited = replace(
+        STORY,
+        layout=Layout(pp=4),
+        arguments={"pp-size": "4"},
+        environment={"SGLANG_PP_LAYER_PARTITION": "16,15,15,15"},
+    )
+    found = staged(deployment=edited, **on("PP4"))
+    assert found.result == "pass"
+    assert "61 layers over 8 stages" in found.detail
 
 
 def test_a_partition_that_does_not_fit_cannot_have_run() -> None:

@@ -19,6 +19,7 @@ from tests.rules.world import (
     context,
     fault,
     incident,
+    of_size,
     rule,
     sglang,
 )
@@ -115,6 +116,11 @@ def layouts(**changes: Any) -> dict[str, Remedy]:
     return {remedy.command: remedy for remedy in found}
 
 
+def test_layouts_replace_that_of_the_run_where_the_unit_was_changed_since() -> None:
+    edited = replace(STORY, layout=Layout(pp=4), arguments={"pp-size": "4"})
+    assert list(layouts(deployment=edited)) == list(layouts())
+
+
 def test_other_layouts_of_the_same_gpus() -> None:
     """The starts are those of get_pp_indices: 15 a stage and the last 16; 30 and 31."""
     found = layouts()
@@ -142,8 +148,7 @@ def test_heads_must_divide() -> None:
 
 
 def test_data_parallelism_is_kept() -> None:
-    parallel = replace(STORY, layout=Layout(tp=2, pp=2, dp=2))
-    assert [remedy.id for remedy in layouts(deployment=parallel).values()] == [
+    assert [remedy.id for remedy in layouts(**of_size(tp=2, pp=2, dp=2)).values()] == [
         "layout-tp4-dp2", "layout-pp4-dp2",
     ]  # fmt: skip
 
@@ -153,10 +158,8 @@ def test_data_parallelism_is_kept() -> None:
     [
         {"evidence": Answers()},  # no config.json
         {"tree": Tree()},  # no get_pp_indices
-        {"deployment": replace(STORY, layout=Layout())},  # one GPU
-        {
-            "deployment": replace(STORY, layout=Layout(pp=67))
-        },  # a prime: more stages than layers, or 67 into 64
+        of_size(pp=1),  # one GPU
+        of_size(pp=67),  # a prime: more stages than layers, or 67 into 64
     ],
 )
 def test_no_layout_is_guessed(changes: dict[str, Any]) -> None:

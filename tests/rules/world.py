@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -140,6 +141,15 @@ STORY_FAULT = fault("IndexError", "list index out of range", frames=(SITE, ACCES
 STORY_INCIDENT = incident(
     STORY_FAULT, facts={"engine": "sglang", "pp_size": "8", "kv_pool": "MLATokenToKVPool"}
 )
+
+
+def of_size(**sizes: int) -> dict[str, Any]:
+    """A run of another layout, by its unit as by its log."""
+    logged = {**STORY_INCIDENT.facts, **{f"{name}_size": str(size) for name, size in sizes.items()}}
+    return {
+        "deployment": replace(STORY, layout=Layout(**sizes)),
+        "incident": replace(STORY_INCIDENT, facts=logged),
+    }
 
 
 def context(**changes: Any) -> Context:

@@ -68,7 +68,7 @@ _ALIASES: Mapping[str, Mapping[str, str]] = {
         "pipeline-parallel": "pipeline-parallel-size",
     },
 }
-_SIZES: Mapping[str, Mapping[str, str]] = {
+SIZES: Mapping[str, Mapping[str, str]] = {
     "sglang": {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "ep": "ep-size"},
     "vllm": {
         "tp": "tensor-parallel-size",
@@ -180,7 +180,7 @@ def layout_of(engine: Engine, arguments: Mapping[str, str]) -> Layout:
     """Sizes from the flags; those that are missing or no numbers count as 1."""
     sizes = {
         name: int(value)
-        for name, flag in _SIZES.get(engine, EMPTY).items()
+        for name, flag in SIZES.get(engine, EMPTY).items()
         if (value := arguments.get(flag, "")).isdecimal() and len(value) < 6
     }
     if engine == "vllm" and "enable-expert-parallel" in arguments:

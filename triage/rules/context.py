@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from triage.evidence.asran import as_it_ran
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
+from triage.jsontext import parse_json
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A launch argument of the run that failed; `now` is what the deployment has, where that differs."""
+
+    value: str
+    now: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,22 +52,21 @@ class Context:
 
     @property
     def layout(self) -> Layout:
-        """Of the deployment where it is known, else as the log tells."""
-        if self.deployment.arguments:
-            return self.deployment.layout
-        facts = self.incident.facts
-        return Layout(**{name: _number(facts.get(f"{name}_size")) or 1 for name in ("tp", "pp", "dp", "ep")})
+        """As the run that failed logged it; what it did not log, as the deployment has it now."""
+        return self.ran.layout
 
-    def argument(self, names: tuple[str, ...]) -> str | None:
-        """A launch argument under any of its names, else what the log says of it, else None."""
-        for name in names:
-            if name in self.deployment.arguments:
-                return self.deployment.arguments[name]
-        for name in names:
-            value = self.incident.facts.get(name.replace("-", "_"))
-            if value is not None:
-                return value
-        return None
+    @cached_property
+    def ran(self) -> Deployment:
+        """The deployment with the layout and the model of the run that failed."""
+        return as_it_ran(self.deployment, self.incident.facts)
+
+    def argument(self, names: tuple[str, ...]) -> Argument | None:
+        """A launch argument under any of its names: of the run where that logged it, else of now."""
+        logged = _first(self.incident.facts, [name.replace("-", "_") for name in names])
+        now = _first(self.deployment.arguments, names)
+        if logged is not None:
+            return Argument(logged, now if now is not None and now != logged else None)
+        return None if now is None else Argument(now)
 
     def plan(self, patch_id: str) -> Plan | None:
         """The patch's plan on the tree that serves; None without such a patch, or with nothing but a log."""
@@ -86,13 +95,13 @@ class Context:
         """The language model's part of config.json. Raises Unanswered."""
         from triage.evidence.queries import ReadFile
 
-        model = self.deployment.model or self.incident.facts.get("model_path", "")
+        model = self.ran.model
         if not model.startswith("/"):
             raise Unanswered(f"the model {model or '?'} is not a path on the host")
         answer = self.evidence.ask(ReadFile(f"{model.rstrip('/')}/config.json"))
         try:
-            config = json.loads(answer.require())
-        except (ValueError, RecursionError):
+            config = parse_json(answer.require())
+        except ValueError:
             raise Unanswered(f"{model}/config.json is not JSON") from None
         if not isinstance(config, dict):
             raise Unanswered(f"{model}/config.json is not a JSON object")
@@ -120,5 +129,5 @@ def module_of(file: str, deployment: Deployment) -> str:
     return ".".join(parts)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
+def _first(values: Mapping[str, str], names: Iterable[str]) -> str | None:
+    return next((values[name] for name in names if name in values), None)

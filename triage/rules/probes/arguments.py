@@ -1,4 +1,4 @@
-"""Launch arguments, from the command line or from what the log says of it."""
+"""Launch arguments: what the run that failed logged of them, else what the deployment has now."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from triage.rules.schema import Argument
 
 
 def argument(probe: Argument, context: Context) -> Finding:
-    value = context.argument(probe.names)
-    if value is None:
+    found = context.argument(probe.names)
+    if found is None:
         raise Unanswered(f"neither the launch arguments nor the log name --{probe.names[0]}")
+    value = found.value
     if probe.at_least is not None:
         holds = value.isascii() and value.isdigit() and len(value) < 10 and int(value) >= probe.at_least
     else:
         holds = re.search(probe.equals, value) is not None
-    return Finding("probe", "pass" if holds else "fail", f"{probe.says}: {probe.names[0]} is {value}")
+    detail = f"{probe.says}: {probe.names[0]} is {value}"
+    if found.now is not None:
+        detail += f" in the log of the run, and {found.now or 'without a value'} now"
+    return Finding("probe", "pass" if holds else "fail", detail)

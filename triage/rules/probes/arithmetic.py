@@ -38,12 +38,13 @@ def look_up_all(context: Context, size: int, layer: int) -> tuple[Lookup, ...]:
 
 
 def stages_of(context: Context, size: int) -> tuple[Stage, ...]:
-    """The stages of the deployed model; a partition that the user set counts for the deployed size only."""
+    """The stages of the model; a partition that the user set counts for the size that it was set for."""
     layers = context.config_number("num_hidden_layers")
     if not 0 < size <= layers:
         raise Unanswered(f"{layers} layers do not go into {size} stages")
     variable = PARTITION_VARIABLES.get(context.deployment.engine, "")
-    partition = context.deployment.environment.get(variable, "") if size == context.layout.pp else ""
+    is_set = size == context.layout.pp == context.deployment.layout.pp
+    partition = context.deployment.environment.get(variable, "") if is_set else ""
     try:
         return split(layers, size, _scheme(context), partition)
     except ValueError as error:
