@@ -10,6 +10,7 @@ from triage.logs.formats import DOUBTFUL, Peeler, export, named
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import LogSource
 from triage.logs.windows import Windows
+from triage.logs.wraps import whole_lines, width_of
 
 SAMPLE = 400
 """Lines that are looked at to tell doubtful formats, and the direction of time."""
@@ -38,6 +39,9 @@ def read_lines(source: LogSource, windows: Windows | None = None) -> Iterator[Li
     """The lines of a source, or of its windows, oldest first; empty lines too, for they end messages."""
     entries = export.reader(source.data, source.format)
     windows = windows or Windows(source.data)
+    width = None if entries else width_of(source.data)
+    if width:
+        windows.read_all()
     stream: Iterator[Line] = entries(source.data) if entries else windows.lines()
     head: list[Line] = []
     size = 0
@@ -50,7 +54,8 @@ def read_lines(source: LogSource, windows: Windows | None = None) -> Iterator[Li
     # a record of several lines is joined with CR LF; a whole file in CR LF says nothing
     carriage = sum(line.text.endswith("\r") for line in head) < 0.9 * len(head)
     if not newest_first(head, peel):
-        return _finish(chain(head, stream), peel, carriage)
+        stream = chain(head, stream)
+        return _finish(whole_lines(stream, width, peel) if width else stream, peel, carriage)
     backward = reversed([*head, *stream]) if entries else windows.backward()
     return _finish(backward, peel, carriage)
 

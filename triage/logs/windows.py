@@ -87,6 +87,10 @@ class Windows:
         self._before = [0]  # newlines before each block
         self._given = 0
 
+    def read_all(self) -> None:
+        """Leave nothing out, whatever can be skipped."""
+        self._quiet = None
+
     def number(self, given: int) -> int:
         """The 1-based number of a line in its source."""
         start = self._starts[max(bisect_left(self._starts, given) - 1, 0)]

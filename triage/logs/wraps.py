@@ -1,0 +1,113 @@
+"""Lines that a terminal or a ticket system broke at its width, joined again.
+
+    (Worker_TP1 pid=77) ERROR 08-13 15:22:52 [multiproc_executor.py:671]   File "/op
+    t/vllm/lib/python3.12/site-packages/vllm/model_executor/layers/linear.py", line
+     1301, in weight_loader
+
+That a log is broken so is believed only where a frame of a traceback is, and no line is longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from triage.logs.content import Content, as_utf8
+from triage.logs.line import Line
+from triage.logs.traceback import names_an_error
+
+LIMIT = 2 << 20
+"""Bytes of a log that somebody could have pasted."""
+
+WIDTHS = range(40, 400)
+MAX_ROWS = 64
+"""Rows that one line is broken into."""
+
+_TORN = re.compile(rb'File(?: "[^"\n]*(?P<words>",(?: line(?: \d{1,9},(?: in)?)?)?)?)?[ \r]*\n')
+_FRAME = re.compile(r'File "[^"\[]{0,1024}", line \d')
+_BEGINS = re.compile(r"\s*$|\s{2}|Traceback \(most")
+
+
+@dataclass(frozen=True)
+class Width:
+    """Columns after which lines were broken: anywhere, or `between` words."""
+
+    columns: int
+    between: bool
+
+    def glue(self, row: str, following: str) -> str | None:
+        """What stood where a line was broken after `row`; None if it was not."""
+        if self.between:
+            word = following.partition(" ")[0]
+            return " " if len(row) + 1 + len(word) > self.columns else None
+        if len(row) == self.columns:
+            return ""
+        if len(row) == self.columns - 1:  # the space at its end was stripped
+            return "" if following.startswith(" ") else " "
+        return None
+
+
+def width_of(data: Content) -> Width | None:
+    """The width at which the lines of a log were broken; None if they are whole."""
+    if len(data) > LIMIT:
+        return None
+    raw = bytes(as_utf8(data))
+    torn = list(islice(_TORN.finditer(raw), MAX_ROWS))
+    if not torn:
+        return None
+    rows = [row.rstrip("\r") for row in raw.decode("utf-8", "backslashreplace").split("\n")]
+    for width in (
+        Width(max(map(len, rows)), between=False),
+        Width(max((len(row) for row in rows if " " in row.strip()), default=0), between=True),
+    ):
+        if width.columns in WIDTHS and any(_proves(raw, match, width) for match in torn):
+            return width
+    return None
+
+
+def _proves(raw: bytes, torn: re.Match[bytes], width: Width) -> bool:
+    """Whether the rows from a torn frame on give a whole one."""
+    start = raw.rfind(b"\n", 0, torn.start()) + 1
+    text = raw[start : torn.end() + MAX_ROWS * width.columns].decode("utf-8", "backslashreplace")
+    joined, *rows = (row.rstrip("\r") for row in text.split("\n")[:MAX_ROWS])
+    last = joined
+    for row in rows:
+        glue = width.glue(last, row)
+        if glue is None:
+            return False
+        joined, last = joined + glue + row, row
+        if _FRAME.search(joined):
+            return True
+    return False
+
+
+def whole_lines(broken: Iterable[Line], width: Width, peel: Callable[[Line], None]) -> Iterator[Line]:
+    """The lines as they were; each has the number of its first row."""
+    held: Line | None = None
+    last, numbers = "", [0]
+    for line in broken:
+        line.text = line.text.rstrip("\r")
+        if held is not None and len(numbers) < MAX_ROWS and not _begins(line, peel):
+            glue = width.glue(last, line.text)
+            if glue is not None:
+                held.text += glue + line.text
+                numbers.append(line.number)
+                held.lines, last = numbers, line.text
+                continue
+        if held is not None:
+            yield held
+        held, last, numbers = line, line.text, [line.number]
+    if held is not None:
+        yield held
+
+
+def _begins(line: Line, peel: Callable[[Line], None]) -> bool:
+    """Whether a row is the first one of its line."""
+    text = line.text
+    if _BEGINS.match(text) or (": " in text and names_an_error(text)):
+        return True
+    bare = line.within(text)
+    peel(bare)
+    return bare.text != text
