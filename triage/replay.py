@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triage import pipeline
 from triage.errors import TriageError, UnreachableError, UsageError
-from triage.logs.model import Fault, LogSource
+from triage.logs.model import Fault, LogSource, Role
 from triage.yamlfile import load_model
 
 EXPECTED = "expected.yaml"
@@ -46,7 +46,7 @@ class Expected(BaseModel):
     frame: str | None = None
     ranks: tuple[str, ...] | None = None
     silent_ranks: tuple[str, ...] | None = None
-    roles: dict[int, str] = Field(default_factory=dict)
+    roles: dict[int, Role] = Field(default_factory=dict)
     phase: str | None = None
     facts: dict[str, str] = Field(default_factory=dict)
     incidents: int | None = None

@@ -24,6 +24,7 @@ _ACCESSOR = re.compile(
     r"_{0,2}get(?:_\w{1,100}|item__|attr__|attribute__)?$|__call__$|_wrapped_call_impl$|_call_impl$"
 )
 _MAKES = re.compile(r"[\w., ]{1,200} = [^=].{0,400}\(")
+_REFUSES = re.compile(r"raise (?!(?:Index|Key|Attribute)Error\b)")
 _WRAPPERS = frozenset(
     ("wrapper", "inner", "_inner_fn", "decorate_context", "sync_wrapper", "old_init", "_fn")
 )
@@ -53,7 +54,9 @@ def _is_library(frame: Frame) -> bool:
 
 
 def _does_work(getter: Frame, inmost: Frame | None) -> bool:
-    """Whether a function that is called like an accessor makes something, or has others make it."""
+    """Whether a function that is called like an accessor makes something, has others make it, or refuses."""
+    if getter is inmost and _REFUSES.match(getter.code.strip()):
+        return True
     if inmost is None or getter is inmost or _ACCESSOR.match(inmost.function):
         return bool(_MAKES.match(getter.code.strip()))
     return not engine_of(inmost)
