@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.errors import TriageError, UnreachableError, UsageError
+from triage.jsontext import parse_json
 from triage.replay import Expected, Replayed, diagnose_case, expectation
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", next)
-        value = json.loads(path.read_bytes())
+        value = parse_json(path.read_bytes())
     except OSError as error:
         raise UnreachableError(
             doing, str(path), error.strerror or str(error), f"ls -l {path.parent}"
         ) from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise UsageError(doing, str(path), "it is neither a directory nor JSON", next) from None
     if not isinstance(value, dict):
         raise UsageError(doing, str(path), "it is not the result of a replay or a diagnosis", next)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Iterable, Iterator
 
 from triage.evidence.recorded import Recorded
 from triage.evidence.redaction import Redactor, Span
+from triage.jsontext import parse_json
 
 # Names that tell nothing of a person or a machine; some of them mean other things in a log.
 COMMON = frozenset(
@@ -133,7 +133,7 @@ def host_names(name: str) -> tuple[str, ...]:
 def _owners(text: str) -> Iterator[str]:
     for line in text.splitlines():
         try:
-            user = json.loads(line)[2]
+            user = parse_json(line)[2]
         except (ValueError, LookupError, TypeError):
             continue
         if isinstance(user, str):

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
+from triage.hosts.connection import DEFAULT_TIMEOUT, Output
 
 T = TypeVar("T")
+MEBI = 1024 * 1024
 
 
 class Unanswered(Exception):
@@ -32,7 +33,7 @@ class Query(Generic[T]):
     purpose: ClassVar[str]  # one line, for `triage policy`
     privilege: ClassVar[str] = ""  # what an ordinary user needs, "" when nothing
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
-    limit: ClassVar[int] = DEFAULT_LIMIT
+    limit: ClassVar[int] = 64 * 1024  # bytes of each output stream; what can honestly be longer says so
 
     def argv(self) -> tuple[str, ...]:
         """The command, for people to read and for hosts to run."""

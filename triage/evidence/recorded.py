@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from triage.evidence.model import Answer, Origin, Query, Unanswered
+from triage.hosts.connection import why_cut
 
 if TYPE_CHECKING:
     from triage.evidence.case import Case
@@ -33,7 +34,8 @@ def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:
     try:
         value = query.parse(recorded.text)
     except Unanswered as reason:
-        return Answer(query, None, str(reason), recorded.partial, recorded.command)
+        cut = recorded.partial and f" ({why_cut(recorded.partial, query.timeout, query.limit)})"
+        return Answer(query, None, f"{reason}{cut}", recorded.partial, recorded.command)
     return Answer(query, value, "", recorded.partial, recorded.command)
 
 

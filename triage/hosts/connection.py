@@ -28,6 +28,13 @@ class Output:
     cut: Literal["", "bytes", "time"] = ""
 
 
+def why_cut(cut: str, timeout: float, limit: int) -> str:
+    """What is wrong with an output that one of its limits has cut."""
+    if cut == "time":
+        return f"no end of it within {timeout:g} s"
+    return f"it is longer than {limit >> 20} MiB" if limit >> 20 else f"it is longer than {limit >> 10} KiB"
+
+
 class Connection(Protocol):
     """A machine on which commands run. Opened by `triage.hosts.open_connection`."""
 

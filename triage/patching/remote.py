@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from triage.errors import RefusedError, TriageError, UnreachableError, UsageError
-from triage.hosts.connection import Connection
+from triage.hosts.connection import Connection, why_cut
+from triage.jsontext import parse_json
 
 # Short, so that logs of sudo and process lists stay legible; the agent itself comes on standard input.
 # -I -S -B: nothing that is installed in the tree runs, and no bytecode is written.
@@ -41,9 +42,9 @@ class Agent:
             next = "name another interpreter with --python"
             raise UnreachableError(doing, to, f"there is no {self.python} on the host", next)
         if output.cut:
-            raise UnreachableError(doing, to, f"no answer within {TIMEOUT:.0f} seconds", status)
+            raise UnreachableError(doing, to, why_cut(output.cut, TIMEOUT, LIMIT), status)
         try:
-            answer = json.loads(output.stdout)
+            answer = parse_json(output.stdout)
             ok = answer["ok"]
         except (ValueError, KeyError, TypeError):
             last = output.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]

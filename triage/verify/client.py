@@ -12,6 +12,7 @@ from triage.errors import UnreachableError
 from triage.evidence.model import Deployment
 from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
+from triage.jsontext import parse_json
 from triage.verify.model import Load, Request
 from triage.verify.service import reason_of
 
@@ -148,7 +149,7 @@ class Client:
         if output.code != 0:
             raise UnreachableError(*what, reason_of(output), f"{self._python} --version")
         try:
-            reply = json.loads(output.stdout)
+            reply = parse_json(output.stdout)
             if isinstance(reply, dict) and "refused" in reply:
                 raise UnreachableError(*what, str(reply["refused"]), f"curl http://{self.address}/v1/models")
             return TypeAdapter(kind).validate_python(reply)

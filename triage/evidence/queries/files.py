@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from triage.evidence.model import Query, Unanswered
+from triage.evidence.model import MEBI, Query, Unanswered
 from triage.hosts.connection import Output
+from triage.jsontext import parse_json
 
-MAX_FILE = 16 * 1024 * 1024  # bytes
-TAIL = 64 * 1024 * 1024  # bytes
+MAX_FILE = 8 * MEBI  # the largest index of a model's weights has four
+TAIL = 64 * MEBI
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
     name: ClassVar[str] = "list-directory"
     purpose: ClassVar[str] = "see which files a model or a package has"
     privilege: ClassVar[str] = "read permission on the directory"
+    limit: ClassVar[int] = 2 * MEBI
 
     path: str
 
@@ -99,7 +101,9 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
     def parse(self, text: str) -> tuple[DirectoryEntry, ...]:
         kinds: dict[str, Literal["file", "directory", "link"]] = {"f": "file", "d": "directory", "l": "link"}
         try:
-            rows = [json.loads(line) for line in text.splitlines()]
-            return tuple(DirectoryEntry(kinds.get(kind, "other"), size, name) for kind, size, name in rows)
+            rows = [parse_json(line) for line in text.splitlines()]
+            return tuple(
+                DirectoryEntry(kinds.get(kind, "other"), int(size), str(name)) for kind, size, name in rows
+            )
         except (ValueError, TypeError):
             raise Unanswered(f"the listing of {self.path} is damaged") from None

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import ClassVar
 
-from triage.evidence.model import Query, Unanswered, failure_of
+from triage.evidence.model import MEBI, Query, Unanswered, failure_of
 from triage.hosts.connection import Output
+from triage.jsontext import parse_json
 
 FIELDS = (
     "__CURSOR",
@@ -93,6 +94,7 @@ class KernelLog(Query[str]):
     purpose: ClassVar[str] = "see out-of-memory kills, GPU errors (Xid) and segfaults"
     privilege: ClassVar[str] = NEEDS
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
+    limit: ClassVar[int] = 32 * MEBI
 
     since: int
     until: int
@@ -126,6 +128,7 @@ class UnitRuns(Query[tuple[Run, ...]]):
     name: ClassVar[str] = "unit-runs"
     purpose: ClassVar[str] = "find the run that failed, also after systemd forgot or restarted the unit"
     privilege: ClassVar[str] = NEEDS
+    limit: ClassVar[int] = MEBI
 
     unit: str
 
@@ -159,7 +162,7 @@ def entries(text: str) -> Iterator[Mapping[str, str]]:
     for line in text.split("\n"):
         if line:
             try:
-                entry = json.loads(line)
+                entry = parse_json(line)
             except ValueError:
                 continue
             if isinstance(entry, dict):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triage.evidence.model import Query, Unanswered
+from triage.evidence.model import MEBI, Query, Unanswered
 
 _MEMINFO = re.compile(r"(\w[\w()]*): +(\d+)( kB)?")
 _USERS = re.compile(r'"([^"]{1,64})",pid=(\d+)')
@@ -42,6 +42,7 @@ class GpuInventory(Query[Gpus]):
 
     name: ClassVar[str] = "gpu-inventory"
     purpose: ClassVar[str] = "know the GPUs, their memory and the driver"
+    limit: ClassVar[int] = 4 * MEBI
 
     def argv(self) -> tuple[str, ...]:
         return ("nvidia-smi", "-q", "-x")
@@ -141,6 +142,7 @@ class ListeningPorts(Query[tuple[Listener, ...]]):
 
     name: ClassVar[str] = "listening-ports"
     purpose: ClassVar[str] = "see what listens where, and who holds a port"
+    limit: ClassVar[int] = MEBI
 
     def argv(self) -> tuple[str, ...]:
         return ("ss", "-Hltnp")

@@ -15,11 +15,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from triage.evidence.environment import relevant
-from triage.evidence.model import Query, Unanswered
+from triage.evidence.model import MEBI, Query, Unanswered
 from triage.hosts.connection import Output
+from triage.jsontext import parse_json
+
+T = TypeVar("T")
 
 _CONTAINER = re.compile(
     r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
@@ -44,6 +47,7 @@ class Processes(Query[tuple[Process, ...]]):
     purpose: ClassVar[str] = (
         "find inference services that no unit starts, and the children of those that one does"
     )
+    limit: ClassVar[int] = 8 * MEBI
 
     def argv(self) -> tuple[str, ...]:
         return ("ps", "-ww", "-eo", "pid=,ppid=,user:32=,lstart=,args=")
@@ -59,7 +63,8 @@ class Processes(Query[tuple[Process, ...]]):
 
     def parse(self, text: str) -> tuple[Process, ...]:
         try:
-            found = [Process(*json.loads(line)) for line in text.splitlines() if line]
+            rows = [parse_json(line) for line in text.splitlines() if line]
+            found = [Process(int(pid), int(ppid), *map(str, rest)) for pid, ppid, *rest in rows]
         except (ValueError, TypeError):
             raise Unanswered("the list of processes is damaged") from None
         if not found:
@@ -87,6 +92,7 @@ class ProcessArguments(Query[tuple[str, ...]]):
 
     name: ClassVar[str] = "process-arguments"
     purpose: ClassVar[str] = "read the exact arguments of an inference service"
+    limit: ClassVar[int] = 2 * MEBI
 
     pid: int
 
@@ -97,7 +103,7 @@ class ProcessArguments(Query[tuple[str, ...]]):
         return json.dumps(super().decode(output).rstrip("\0").split("\0"))
 
     def parse(self, text: str) -> tuple[str, ...]:
-        words = json.loads(text)
+        words = _parsed(text, list)
         if words == [""]:
             raise Unanswered(f"process {self.pid} has no arguments: it is ending, or a kernel thread")
         return tuple(str(word) for word in words)  # without empty ones at the end: titles are padded
@@ -110,6 +116,7 @@ class ProcessEnvironment(Query[Mapping[str, str]]):
     name: ClassVar[str] = "process-environment"
     purpose: ClassVar[str] = "read CUDA_*, NCCL_*, PYTHON*, PATH and the like of an inference service"
     privilege: ClassVar[str] = "the same user as the process, or root"
+    limit: ClassVar[int] = 2 * MEBI
 
     pid: int
 
@@ -121,7 +128,7 @@ class ProcessEnvironment(Query[Mapping[str, str]]):
         return json.dumps(relevant({name: value for name, equals, value in pairs if equals}))
 
     def parse(self, text: str) -> Mapping[str, str]:
-        return {str(name): str(value) for name, value in json.loads(text).items()}
+        return {str(name): str(value) for name, value in _parsed(text, dict).items()}
 
 
 @dataclass(frozen=True)
@@ -216,6 +223,16 @@ class ProgramPath(Query[str]):
 
     def parse(self, text: str) -> str:
         return _first_path(text)
+
+
+def _parsed(text: str, kind: type[T]) -> T:
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise Unanswered(f"the recorded answer is damaged: {error}") from None
+    if not isinstance(value, kind):
+        raise Unanswered("the recorded answer is damaged")
+    return value
 
 
 def _first_path(text: str) -> str:

@@ -8,13 +8,13 @@ $ env -i PYTHONPATH=/srv/code /opt/sglang/bin/python -B -       (the script belo
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triage.evidence.model import Query, Unanswered
+from triage.evidence.model import MEBI, Query, Unanswered
+from triage.jsontext import parse_json
 
 PACKAGES = (
     "sglang",
@@ -93,6 +93,7 @@ class PythonTree(Query[Interpreter]):
     name: ClassVar[str] = "python-tree"
     purpose: ClassVar[str] = "find the source tree that serves, and its versions"
     privilege: ClassVar[str] = "permission to run the service's interpreter"
+    limit: ClassVar[int] = MEBI
 
     python: str
     environment: tuple[tuple[str, str], ...] = ()
@@ -117,7 +118,7 @@ class PythonTree(Query[Interpreter]):
     def parse(self, text: str) -> Interpreter:
         lines = text.strip().splitlines()  # start-up files may have printed before
         try:
-            told = json.loads(lines[-1])
+            told = parse_json(lines[-1])
             return Interpreter(
                 str(told["version"]),
                 str(told["prefix"]),

@@ -15,7 +15,6 @@ them. Seen with systemd 252.
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import string
@@ -26,8 +25,9 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from triage.evidence.environment import relevant
-from triage.evidence.model import EMPTY, Query, Unanswered
+from triage.evidence.model import EMPTY, MEBI, Query, Unanswered
 from triage.hosts.connection import Output
+from triage.jsontext import parse_json
 
 PROPERTIES = (
     "Id",
@@ -91,6 +91,7 @@ class ServiceUnits(Query[tuple[Unit, ...]]):
 
     name: ClassVar[str] = "service-units"
     purpose: ClassVar[str] = "find inference services, and how they ended"
+    limit: ClassVar[int] = 8 * MEBI
 
     def argv(self) -> tuple[str, ...]:
         return (*_SHOW, "--type=service", "*")
@@ -111,6 +112,7 @@ class UnitProperties(Query[Unit]):
 
     name: ClassVar[str] = "unit-properties"
     purpose: ClassVar[str] = "read the state, result and command of one service"
+    limit: ClassVar[int] = MEBI
 
     unit: str
 
@@ -144,6 +146,7 @@ class UnitCommand(Query[Command]):
 
     name: ClassVar[str] = "unit-command"
     purpose: ClassVar[str] = "read the exact arguments of a service's command"
+    limit: ClassVar[int] = MEBI
 
     unit: str
 
@@ -154,7 +157,7 @@ class UnitCommand(Query[Command]):
 
     def parse(self, text: str) -> Command:
         try:
-            program, argv = json.loads(text)["data"][0][:2]
+            program, argv = parse_json(text)["data"][0][:2]
             return Command(str(program), tuple(str(word) for word in argv))
         except (ValueError, LookupError, TypeError):
             raise Unanswered(f"{self.unit} has no ExecStart") from None
