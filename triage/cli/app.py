@@ -17,6 +17,7 @@ from triage.cli import (
     patch,
     policy,
     replay,
+    report,
     rules,
     run,
     scan,
@@ -44,6 +45,7 @@ app.command()(verify.verify)
 app.command()(capture.capture)
 app.command()(replay.replay)
 app.command()(run.run)
+app.command()(report.report)
 app.command()(explain.explain)
 app.add_typer(rules.app, name="rules")
 app.command()(policy.policy)

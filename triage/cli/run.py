@@ -17,6 +17,7 @@ from triage.cli.options import (
     HostKeyOption,
     SshConfigOption,
 )
+from triage.cli.report import ReportOption, require_suffix, write_report
 
 if TYPE_CHECKING:
     from triage.playbook.model import ConsentAsked, Event, Playbook
@@ -36,6 +37,7 @@ def run(
         bool, typer.Option("--check", help="Show what each step would do, and do none.")
     ] = False,
     format: FormatOption = Format.TEXT,
+    report: ReportOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
@@ -47,6 +49,7 @@ def run(
     from triage.playbook.load import load_playbook
     from triage.playbook.variables import resolve
 
+    require_suffix(report)
     loaded = load_playbook(playbook)
     variables = resolve(loaded, var or ())
     if check:
@@ -54,7 +57,7 @@ def run(
         return
     from triage.cli.actions import open_actions
     from triage.playbook import runner, text
-    from triage.report import json
+    from triage.report import documents, json
 
     out = console.stderr() if format is Format.JSON else console.stdout()
     told = format is Format.TEXT or sys.stderr.isatty()
@@ -74,6 +77,8 @@ def run(
         print("nobody can be asked here; --yes agrees beforehand", file=sys.stderr)
     if format is Format.JSON:
         print(json.dumps(result.as_json()))
+    if report is not None:
+        write_report([documents.cleaned(result.as_json())], report)
     raise typer.Exit(result.exit_code)
 
 

@@ -25,6 +25,7 @@ from triage.cli.options import (
     connected,
     knowledge,
 )
+from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def verify(
     max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
     format: FormatOption = Format.TEXT,
+    report: ReportOption = None,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
@@ -58,6 +60,7 @@ def verify(
     """
     from triage.verify.run import Options
 
+    require_suffix(report)
     options = Options(
         restart=restart,
         timeout=timeout,
@@ -71,6 +74,10 @@ def verify(
     with connected(host, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
     _show(result, diagnosis, format)
+    if report is not None:
+        from triage.report import documents, json
+
+        write_report([documents.cleaned(json.verification(result, diagnosis))], report)
     raise typer.Exit(ExitCode.FOUND if result.verdict == "failed" else ExitCode.OK)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from triage.evidence.anonymity import Anonymiser, host_names, users_in
@@ -11,7 +10,8 @@ from triage.evidence.recorded import Recorded
 from triage.evidence.redaction import Redactor
 from triage.logs.model import Fault, Incident
 from triage.pipeline import Finding, Report
-from triage.report.safe import safe, safe_line
+from triage.report.markup import block, code
+from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
 
 TRACKERS = {
@@ -55,7 +55,7 @@ def bug_report(report: Report) -> str:
 
 
 class _Writer:
-    """Text of others as Markdown code: redacted, without controls, and never closed from within."""
+    """Text of others as Markdown code, redacted."""
 
     def __init__(self, anonymiser: tuple[Redactor, Anonymiser]) -> None:
         self._redactor, self._anonymiser = anonymiser
@@ -64,17 +64,10 @@ class _Writer:
         return self._anonymiser.text(self._redactor.redact(text))
 
     def code(self, text: str) -> str:
-        """A code span on one line."""
-        line = safe_line(self.clean(text)).strip() or "-"
-        ticks = "`" * (_longest_run(line) + 1)
-        pad = " " if line.startswith("`") or line.endswith("`") else ""
-        return f"{ticks}{pad}{line}{pad}{ticks}"
+        return code(self.clean(text))
 
     def block(self, text: str) -> str:
-        """A fenced block."""
-        lines = safe(self.clean(text))
-        fence = "`" * max(3, _longest_run(lines) + 1)
-        return f"{fence}text\n{lines}\n{fence}"
+        return block(self.clean(text))
 
 
 def _names(report: Report, incident: Incident) -> tuple[Redactor, Anonymiser]:
@@ -169,7 +162,3 @@ def _list(lines: Iterable[str]) -> list[str]:
 
 def _message(fault: Fault) -> str:
     return f"{fault.type}: {fault.message}" if fault.message else fault.type
-
-
-def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)

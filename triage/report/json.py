@@ -68,6 +68,10 @@ def _incident(item: IncidentFinding) -> dict[str, Any]:
         "started": _time(incident.started),
         "ended": _time(incident.ended),
         "phase": incident.phase,
+        "phases": [
+            {"name": phase.name, "time": _time(phase.time), "ranks": list(phase.ranks)}
+            for phase in incident.phases
+        ],
         "count": incident.count,
         "silent_ranks": list(incident.silent_ranks),
         "initiator": None if incident.initiator is None else _fault(incident.initiator),

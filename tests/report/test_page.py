@@ -1,0 +1,227 @@
+"""Reports of documents: nothing in them is markup, and what they draw is what was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.cli.command import triage
+from tests.report.test_text import report
+from tests.verify.test_compare import figures, result
+from triage.report import json as rendered
+from triage.report.documents import cleaned
+from triage.report.markdown import markdown
+from triage.report.page import charts, lanes, page
+from triage.verify.model import Change, Load, Phase, Request, Start
+
+DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    pool.get_value_buffer(0)\n+    pool.get_value_buffer(1)\n"
+PATCH = {
+    "schema": "triage.patch/1",
+    "host": "gpu01",
+    "patches": [
+        {
+            "id": "value-head-dim",
+            "title": "ask for the own layer",
+            "state": "applicable",
+            "reason": "one site",
+            "checks": [{"summary": "the pool has start_layer", "holds": True, "sites": []}],
+            "diff": DIFF,
+        }
+    ],
+    "changes": [{"id": "c1", "state": "applied", "at": "2026-05-12"}],
+}
+
+
+def requests(count: int, first: float, gap: float) -> tuple[Request, ...]:
+    """`count` good ones, and one that failed."""
+    good = Request(0.0, tuple(first + gap * n for n in range(5)), 8, 5, "length")
+    return (*[good] * count, Request(0.0, (), 8, 0, None, "status 500"))
+
+
+def verification() -> dict[str, Any]:
+    loads = tuple(
+        Load(level, 8, 5, "usage", 1.0, requests(1, 0.05 * level, 0.01 * level)) for level in (1, 4)
+    )
+    start = Start("i", 1, True, 40.0, (Phase("weights", 10.0), Phase("KV cache", 30.0)))
+    change = Change("decode rate", "tok/s", 1, 20.0, 25.0, 0.05, "better")
+    more: dict[str, Any] = {"loads": loads, "start": start, "notes": ("a note",), "changes": (change,)}
+    measured = result(figures(20.0, 80.0), **more)
+    return cleaned(rendered.verification(measured, None))
+
+
+def run() -> dict[str, Any]:
+    steps = [
+        {"name": name, "status": "done", "summary": "it went well", "data": data}
+        for name, data in (
+            ("Diagnose", rendered.diagnosis(report())),
+            ("Think", {"category": "x"}),
+            ("Patch", PATCH),
+            ("Verify", verification()),
+        )
+    ]
+    playbook = {"name": "pp8-bringup", "file": "x"}
+    found = {"schema": "triage.run/1", "playbook": playbook, "host": "gpu01", "status": "done", "reason": ""}
+    return cleaned({**found, "steps": steps})
+
+
+class Tags(HTMLParser):
+    """The tags with their attributes' names, and the text, of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, tuple[str, ...]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, tuple(name for name, _ in attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def renamed(value: Any, text: str, kept: tuple[str, ...] = ("schema", "status", "state", "role")) -> Any:
+    """The document with every text in it, but for our own words, replaced."""
+    if isinstance(value, dict):
+        return {key: item if key in kept else renamed(item, text, kept) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, text, kept) for item in value]
+    return text if isinstance(value, str) else value
+
+
+def test_a_page_of_a_run_has_all_its_parts():
+    text = Tags(page([run()])).text
+    for said in ("pp8-bringup on gpu01", "From the symptom to the cause", "IndexError", "get_value_buffer(0)",
+                 "Before and now", "time to first token, ms", "a note"):  # fmt: skip
+        assert said in text, said
+
+
+def test_a_page_loads_nothing_and_runs_nothing():
+    written = page([run()])
+    assert not re.search(r"<script|src=|href=|url\(|@import", written)
+    assert "default-src 'none'" in written
+
+
+OURS = ("kind", "result", "outcome", "certainty", "verdict", "rule", "category")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "</pre></style><b>",
+    "&lt;b&gt;",
+    "\u202egnp.exe\x1b[31m",
+)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_text_is_markup_on_a_page(hostile: str):
+    plain, attacked = (
+        page([cleaned(renamed(run(), text, ("schema", "status", "state", "role", *OURS)))])
+        for text in ("plain", hostile)
+    )
+    assert Tags(attacked).tags == Tags(plain).tags
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", attacked)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["` `` ```", "<b>x</b>", "[a](http://b)", "\n# heading\n", "~~~\n```\n|x|"]
+)
+def test_no_text_is_markup_in_a_ticket(hostile: str):
+    tokens = MarkdownIt("commonmark").parse(markdown([cleaned(renamed(run(), hostile, ("schema",)))]))
+    assert not {token.type for token in tokens} & {"html_block", "code_block", "hr", "blockquote_open"}
+    inline = [child for token in tokens for child in token.children or ()]
+    wanted = {"text", "code_inline", "softbreak", "strong_open", "strong_close"}
+    assert {child.type for child in inline} <= wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(max_size=40))
+def test_whatever_stands_in_a_document(text: str):
+    found = cleaned(renamed(rendered.diagnosis(report()), text, ("schema", "role")))
+    page([found])
+    markdown([found])
+
+
+def test_lanes_are_the_ranks_in_order_with_the_initiator_marked():
+    incident = cleaned(rendered.diagnosis(report()))["incidents"][0]
+    drawn = lanes.lanes(incident)
+    marked = {lane.name for lane in drawn.lanes for mark in lane.marks if mark and mark.role == "initiator"}
+    assert marked == set(incident["initiator"]["ranks"])
+    assert {lane.name for lane in drawn.lanes if lane.silent} == set(incident["silent_ranks"])
+
+
+def test_of_many_lanes_and_moments_the_initiator_stays():
+    incident = cleaned(rendered.diagnosis(report()))["incidents"][0]
+    victim = {**incident["initiator"], "role": "victim"}
+    crowd = [
+        {**victim, "ranks": [f"TP{n}"], "time": f"2026-05-12T14:{n % 60:02}:00", "position": {"line": n}}
+        for n in range(300)
+    ]
+    drawn = lanes.lanes({**incident, "faults": [*crowd, {**incident["initiator"], "role": "initiator"}]})
+    assert len(drawn.lanes) == lanes.MAX_LANES
+    assert len(drawn.moments) == lanes.MAX_MOMENTS
+    assert drawn.hidden > 200
+    assert any(mark and mark.role == "initiator" for lane in drawn.lanes for mark in lane.marks)
+
+
+def test_without_times_no_lanes_are_drawn():
+    incident = cleaned(rendered.diagnosis(report()))["incidents"][0]
+    timeless = [{**fault, "time": None} for fault in incident["faults"]]
+    assert lanes.lanes({**incident, "faults": timeless, "phases": []}).lanes == ()
+
+
+def test_curves_rise_to_the_whole_and_have_the_median():
+    first, gaps = charts.curves(verification())
+    assert [curve.name for curve in first.curves] == ["1 stream", "4 streams"]
+    assert [round(curve.median) for curve in first.curves] == [50, 200]
+    assert [round(curve.median) for curve in gaps.curves] == [10, 40]
+    assert [curve.samples for curve in gaps.curves] == [4, 4]  # the failed request has no figures
+    for curve in (*first.curves, *gaps.curves):
+        heights = [float(point.partition(",")[2]) for point in curve.points.split()]
+        assert heights == sorted(heights, reverse=True)
+        assert heights[-1] == charts.TOP
+
+
+def test_the_phases_of_a_start_make_the_whole():
+    steps = list(charts.phases(verification()["start"]))
+    assert [(step.name, step.seconds) for step in steps] == [
+        ("before the first word", 10.0),
+        ("weights", 20.0),
+        ("KV cache", 10.0),
+    ]
+    assert sum(step.share for step in steps) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_the_command_writes_a_report(tmp_path: Path, name: str):
+    (tmp_path / "run.json").write_text(json.dumps(run()))
+    done = triage("report", "run.json", "-o", name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "pp8-bringup on gpu01" in (tmp_path / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "output", "said"),
+    [
+        ("{}", "r.html", "its schema is none of"),
+        ("[" * 100_000, "r.html", "it is not JSON"),
+        ('{"schema": "triage.run/1"}', "r.html", "not as docs/json.md has it"),
+        ('{"schema": "triage.diagnosis/1", "deployment": 3}', "r.md", "not as docs/json.md has it"),
+        ("{}", "r.pdf", "a report ends in .html or .md"),
+    ],
+)
+def test_what_is_no_document_is_refused(tmp_path: Path, content: str, output: str, said: str):
+    (tmp_path / "d.json").write_text(content)
+    done = triage("report", "d.json", "-o", output, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / output).exists()

@@ -1,0 +1,74 @@
+"""`triage report`: a page for people of what `--format json` printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from triage.errors import UsageError
+
+SUFFIXES = (".html", ".md")
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write a report too: .html for a page, .md for a ticket.",
+        show_default=False,
+    ),
+]
+
+
+def report(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DOCUMENT...",
+            help="What diagnose, patch, verify or run printed with --format json; - is standard input.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The report: .html for a page, .md for a ticket."
+        ),
+    ],
+) -> None:
+    """Make one self-contained HTML page, or Markdown for a ticket, of the results in DOCUMENTs."""
+    from triage.report.documents import read_document
+
+    require_suffix(output)
+    write_report([read_document(path) for path in documents], output)
+
+
+def write_report(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
+    """Raises UsageError for a document that lacks what its schema has."""
+    from jinja2 import UndefinedError
+
+    from triage.files import write_atomically
+    from triage.report.markdown import markdown
+    from triage.report.page import page
+
+    try:
+        text = (page if output.suffix == ".html" else markdown)(documents)
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            "making the report",
+            str(output),
+            f"a document is not as docs/json.md has it: {type(error).__name__}: {error}",
+            "print it again with this version of triage",
+        ) from None
+    write_atomically(output, text.encode("utf-8", "backslashreplace"))
+    print(f"wrote {output}", file=sys.stderr)
+
+
+def require_suffix(output: Path | None) -> None:
+    """Raises UsageError, before anything is done, where no report could be written in the end."""
+    if output is not None and output.suffix not in SUFFIXES:
+        raise UsageError(
+            "making the report", str(output), "a report ends in .html or .md", "name such a file after -o"
+        )

@@ -1,0 +1,107 @@
+"""A run for a ticket, in Markdown: what happened, why, what was changed, what it measured.
+
+Every text of a log or host stands in a code span or block, so none of it is markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from triage.report.documents import Section, sections
+from triage.report.markup import block, code, word
+from triage.report.page import story
+
+MAX_FOLLOWERS = 8
+
+
+def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Raises KeyError for a document that lacks what its schema has."""
+    parts = [section for document in documents for section in sections(document)]
+    runs = [document for document in documents if document["schema"] == "triage.run/1"]
+    lines = [f"# {code(story.title(runs, parts))}", ""]
+    for part in parts:
+        if part.title:
+            lines += [f"## {code(part.title)}", ""]
+        if part.status:
+            lines += [f"{word(part.status)}: {code(part.summary)}", ""]
+        lines += _PARTS[part.kind](part)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _diagnosis(part: Section) -> Iterator[str]:
+    document = part.document
+    deployment = document["deployment"]
+    about = (
+        deployment["name"],
+        f"{deployment['engine']} {deployment['version']}".strip(),
+        deployment["model"],
+    )
+    yield ", ".join(code(fact) for fact in about if fact)
+    yield ""
+    if not document["incidents"]:
+        yield from ("No incident.", "")
+    for incident in document["incidents"]:
+        yield from _incident(incident, deployment)
+
+
+def _incident(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Iterator[str]:
+    why = story.explanation(incident)
+    verdict = incident["verdict"]
+    yield f"**{word(verdict['certainty'])}**: {code(why['title'] if why else 'no rule explains this')}"
+    yield from ("", f"category {code(verdict['category'])}, fingerprint {code(incident['fingerprint'])}", "")
+    yield from ("From the symptom to the cause:", "")
+    for link in story.chain(incident, deployment):
+        who = f" {code(link.who)}" if link.who else ""
+        where = f" at {code(link.where)}" if link.where else ""
+        yield f"1. {word(link.kind)}{who}: {code(link.told)}{where}"
+    yield ""
+    if why is None:
+        return
+    yield from ("Evidence:", "")
+    yield from _list(f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}" for item in why["evidence"])
+    yield from ("What can be done:", "")
+    for remedy in why["remedies"]:
+        if remedy["helps"] is not False:
+            yield f"- {word(remedy['kind'])}: {code(remedy['summary'])}"
+            if remedy["command"]:
+                yield from ("", *(f"  {line}" for line in block(remedy["command"]).splitlines()), "")
+    yield ""
+
+
+def _patch(part: Section) -> Iterator[str]:
+    for patch in part.document["patches"]:
+        yield from (f"{code(patch['id'])}: {code(patch['state'])}, {code(patch['reason'])}", "")
+        if patch["diff"]:
+            yield from (block(patch["diff"], "diff"), "")
+    yield from _list(f"{code(one['id'])}: {code(one['state'])}" for one in part.document["changes"])
+
+
+def _verification(part: Section) -> Iterator[str]:
+    document = part.document
+    yield from (f"**{word(document['verdict'])}**: {code(document['reason'])}", "")
+    start = document["start"]
+    if start["ready"]:
+        yield from (f"ready after {start['seconds']:.1f} s", "")
+    if document["metrics"]:
+        yield "| streams | TTFT ms | ITL ms | decode tok/s | all tok/s | completed | failed |"
+        yield "|---|---|---|---|---|---|---|"
+        for one in document["metrics"]:
+            figures = (one["ttft_ms"], one["itl_ms"], one["decode_rate"], one["output_throughput"])
+            cells = (one["concurrency"], *map(story.figure, figures), one["completed"], one["failed"])
+            yield f"| {' | '.join(map(str, cells))} |"
+        yield ""
+    yield from _list(code(note) for note in document["notes"])
+
+
+def _step(part: Section) -> Iterator[str]:
+    return iter(())
+
+
+def _list(items: Iterable[str]) -> Iterator[str]:
+    found = [f"- {item}" for item in items]
+    if found:
+        yield from (*found, "")
+
+
+_PARTS = {"diagnosis": _diagnosis, "patch": _patch, "verification": _verification, "step": _step}

@@ -1,0 +1,51 @@
+"""One self-contained HTML page of a run: no scripts, nothing loaded, nothing of a log is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triage.report.documents import RUN, sections
+from triage.report.page import charts, lanes, story
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+
+
+def page(documents: Sequence[Mapping[str, Any]]) -> str:
+    """The documents as one page. Raises jinja2.UndefinedError for one that lacks what its schema has."""
+    from markupsafe import Markup
+
+    template = _environment().get_template("page.html.jinja")
+    parts = [section for document in documents for section in sections(document)]
+    runs = [document for document in documents if document["schema"] == RUN]
+    return template.render(
+        css=Markup((HERE / "page.css").read_text()),  # ours, and not to be escaped
+        title=story.title(runs, parts),
+        runs=runs,
+        parts=parts,
+    )
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        lanes=lanes.lanes,
+        chain=story.chain,
+        explanation=story.explanation,
+        curves=charts.curves,
+        starts=charts.phases,
+    )
+    environment.filters.update(figure=story.figure, clock=story.clock, diff=story.diff)
+    return environment
