@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import libcst as cst
 import pytest
 
 from triage.patching.source import Unparsable, parse
@@ -74,3 +75,27 @@ def test_segments_are_whole_statements_of_the_top_level() -> None:
     assert [segment.start for segment in source.segments(lambda part: b"class" in part)] == [
         text.index("@decorated")
     ]
+
+
+def test_methods_that_are_not_needed_are_blank_and_the_others_stay_where_they_are() -> None:
+    text = (
+        "class A:\n    def a(self):\n        return 1\n\n    @cached\n    def b(self):\n        two\n\n"
+        "    async def c(self):\n        three\n\n    x = 4; y = 5\n\n    def d(self): seven\n"
+    )
+    source = parse(text.encode())
+    (segment,) = source.segments(bool, lambda method: b"three" in method)
+    code = segment.module.code
+    assert len(code) == len(text)
+    assert "return 1" in code and "x = 4; y = 5" in code
+    assert not any(word in code for word in ("cached", "two", "seven"))
+    assert code.index("three") == text.index("three")
+    found = [node for node in segment.spans if isinstance(node, cst.FunctionDef) and node.asynchronous]
+    start, end = segment.span(found[0])
+    assert source.utf8[start:end].startswith(b"async def c(self):")
+
+
+@pytest.mark.parametrize("line", [1, 2, 4, 5, 8, 9])
+def test_the_statement_around_a_line(line: int) -> None:
+    text = "x = (\n    1,\n)\ndef f(\n    a,\n):\n    if a:\n        return [\n            a,\n        ]\n"
+    spans = {1: (1, 3), 2: (1, 3), 4: (4, 4), 5: (5, 5), 8: (8, 10), 9: (8, 10)}
+    assert parse(text.encode()).statement(line, line) == spans[line]

@@ -66,7 +66,10 @@ def look(edit: Edit, path: str, data: bytes) -> Found:
         here = not edit.inside or edit.inside.partition(".")[0].encode() in part
         return may_match(edit.find, part) or (here and any(may_match(shape, part) for shape in others))
 
-    for segment in source.segments(wanted):
+    def needed(method: bytes) -> bool:
+        return any(may_match(shape, method) for shape in (edit.find, *others))
+
+    for segment in source.segments(wanted, needed):
         scopes = _scopes(edit, segment.module)
         mended = _mended(edit, segment, scopes)
         found = _places(edit, (edit.find,), segment, scopes)
@@ -109,6 +112,8 @@ def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list
     places: dict[int, _Place] = {}
     for scope in scopes:
         for shape in (edit.replace, *edit.fixed):
+            if not may_match(shape, segment.text):
+                continue
             kept = pattern.kept_at(edit.find, shape) if is_block(shape) else None
             if kept is None:
                 found = [match for match in pattern.find(shape, scope) if _holds(edit, match)]
@@ -146,6 +151,7 @@ def _places(
     edit: Edit, shapes: Iterable[str], segment: Segment, scopes: Iterable[cst.CSTNode]
 ) -> list[_Place]:
     found: dict[int, _Place] = {}
+    shapes = [shape for shape in shapes if may_match(shape, segment.text)]
     for scope in scopes:
         for shape in shapes:
             for match in pattern.find(shape, scope):

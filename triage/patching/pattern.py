@@ -75,7 +75,10 @@ def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
         return [Match(nodes[0], bound) for nodes, bound in find_blocks(pattern, scope)]
     matcher, names = _compiled(pattern)
     found = []
-    for node in m.findall(scope, matcher):
+    wanted = type(parse_pattern(pattern))
+    for node in _nodes(scope):
+        if type(node) is not wanted:
+            continue
         bound = _bound(node, matcher, names)
         if bound is not None:
             found.append(Match(node, bound))
@@ -88,8 +91,10 @@ def find_blocks(
     """The statements in a row that a block matches, and what its metavariables stand for."""
     compiled = [_compile(statement) for statement in parse_block(block)]
     found: list[tuple[Sequence[cst.CSTNode], Mapping[str, cst.CSTNode]]] = []
-    for suite in m.findall(scope, m.IndentedBlock() | m.Module()):
-        body: Sequence[cst.CSTNode] = suite.body  # type: ignore[attr-defined]
+    for suite in _nodes(scope):
+        if not isinstance(suite, (cst.IndentedBlock, cst.Module)):
+            continue
+        body: Sequence[cst.CSTNode] = suite.body
         for start in range(len(body) - len(compiled) + 1):
             row = body[start : start + len(compiled)]
             bound: dict[str, cst.CSTNode] | None = {}
@@ -141,6 +146,27 @@ def last_name(node: cst.CSTNode) -> str:
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all below it but layout, in the order of the text; libcst's own walk copies as it goes."""
+    pending = [scope]
+    while pending:
+        node = pending.pop()
+        yield node
+        for name in _children(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, cst.CSTNode):
+                pending.append(value)
+            elif isinstance(value, (list, tuple)):
+                pending.extend(reversed(value))
+
+
+@functools.cache
+def _children(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The fields that may hold nodes, the last first."""
+    fields = (name for name in kind.__dataclass_fields__ if not name.startswith("_"))
+    return tuple(name for name in reversed(list(fields)) if not _LAYOUT.search(name))
 
 
 def _bound(
