@@ -38,7 +38,7 @@ def texts(data: bytes) -> list[str]:
     return [record.text for record in read_records(LogSource("log", data))]
 
 
-@pytest.mark.parametrize("width", [60, 79, 80, 90])
+@pytest.mark.parametrize("width", [60, 79, 80, 90, 100])
 def test_a_terminal_breaks_anywhere(width: int) -> None:
     data = broken(WHOLE, width, between=False)
     assert width_of(data) == Width(width, between=False)
@@ -82,6 +82,12 @@ def test_rows_that_begin_by_themselves_are_not_joined() -> None:
 def test_logs_that_are_whole_have_no_width(case: Path) -> None:
     widths = [width_of(log.data) for log in sources(case)]
     assert any(widths) == ("wrapped" in case.name)
+
+
+def test_frames_that_are_equally_long_prove_nothing_alone() -> None:
+    """An export that strips indentation: the longest line is a frame, and code follows it unindented."""
+    frame = 'File "/opt/sglang/lib/site-packages/sglang/srt/mem_cache/memory_pool.py", line 160, in f'
+    assert width_of("\n".join((WHOLE[1], frame, "g()", "ValueError: x") * 9).encode()) is None
 
 
 def test_what_is_large_is_no_paste() -> None:

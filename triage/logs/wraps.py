@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from triage.logs.content import Content, as_utf8
 from triage.logs.line import Line
@@ -25,8 +25,11 @@ WIDTHS = range(40, 400)
 MAX_ROWS = 64
 """Rows that one line is broken into."""
 
-_TORN = re.compile(rb'File(?: "[^"\n]*(?P<words>",(?: line(?: \d{1,9},(?: in)?)?)?)?)?[ \r]*\n')
-_FRAME = re.compile(r'File "[^"\[]{0,1024}", line \d')
+MIN_FULL = 3
+"""Different rows that end just at the width, a frame among them, which tell it as surely as a torn frame."""
+
+_TORN = re.compile(rb'File(?: "[^"\n]*(?:",(?: line(?: \d{1,9}(?:,(?: in)?)?)?)?)?)?[ \r]*\n')
+_FRAME = re.compile(r'File "[^"\[]{0,1024}", line \d{1,9}, in \S')
 _BEGINS = re.compile(r"\s*$|\s{2}|Traceback \(most")
 
 
@@ -54,17 +57,26 @@ def width_of(data: Content) -> Width | None:
     if len(data) > LIMIT:
         return None
     raw = bytes(as_utf8(data))
-    torn = list(islice(_TORN.finditer(raw), MAX_ROWS))
-    if not torn:
+    if b"File" not in raw:
         return None
+    torn = list(islice(_TORN.finditer(raw), MAX_ROWS))
     rows = [row.rstrip("\r") for row in raw.decode("utf-8", "backslashreplace").split("\n")]
-    for width in (
-        Width(max(map(len, rows)), between=False),
-        Width(max((len(row) for row in rows if " " in row.strip()), default=0), between=True),
-    ):
+    anywhere = Width(max(map(len, rows)), between=False)
+    between = Width(max((len(row) for row in rows if " " in row.strip()), default=0), between=True)
+    for width in (anywhere, between):
         if width.columns in WIDTHS and any(_proves(raw, match, width) for match in torn):
             return width
-    return None
+    return anywhere if anywhere.columns in WIDTHS and _fill(rows, anywhere.columns) else None
+
+
+def _fill(rows: list[str], columns: int) -> bool:
+    """Whether so many rows are just as long as the longest that it is no chance."""
+    full = {
+        row
+        for row, following in pairwise(rows)
+        if len(row) == columns and row[:10] != following[:10] and not _BEGINS.match(following)
+    }
+    return len(full) >= MIN_FULL and any('File "' in row for row in full)
 
 
 def _proves(raw: bytes, torn: re.Match[bytes], width: Width) -> bool:
