@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.verify.test_compare import BEFORE
-from triage.errors import UnreachableError
+from triage.errors import UnreachableError, UsageError
 from triage.verify import history as module
 from triage.verify.history import History, default_directory
 from triage.verify.model import Change, Load, Phase, Request, Start
@@ -48,6 +48,35 @@ def test_hosts_and_deployments_have_files_of_their_own(tmp_path: Path):
     assert len(list(tmp_path.iterdir())) == len(names)
     for number, (host, deployment) in enumerate(names):
         assert [one.sample for one in history.read(host, deployment)] == [str(number)]
+
+
+def test_a_pinned_result_is_what_others_are_compared_with(tmp_path: Path):
+    history = History(tmp_path)
+    for day in (1, 2, 3):
+        history.append("h", replace(FULL, at=f"2026-05-0{day}"))
+    history.append("h", replace(FULL, at="2026-05-04", start=replace(FULL.start, ready=False)))
+    deployment = FULL.deployment
+    assert history.reference("h", deployment) == replace(FULL, at="2026-05-03")
+    history.pin("h", deployment, "2026-05-01")
+    assert history.reference("h", deployment) == replace(FULL, at="2026-05-01")
+    history.append("h", replace(FULL, at="2026-05-05"))
+    assert history.reference("h", deployment) == replace(FULL, at="2026-05-01")
+    assert history.pin("h", deployment, "last").at == "2026-05-05"
+    history.unpin("h", deployment)
+    assert history.pinned("h", deployment) == ""
+    for at in ("2026-05-04", "2027-01-01"):  # one that failed, one that never was
+        with pytest.raises(UsageError, match="no result of that time"):
+            history.pin("h", deployment, at)
+
+
+def test_what_is_stored_is_listed_by_host(tmp_path: Path):
+    history = History(tmp_path)
+    for host, deployment in (("a@b:22", "x@1.service"), ("c", "y.service")):
+        history.append(host, replace(FULL, deployment=deployment))
+    history.pin("c", "y.service", "last")
+    assert set(history.deployments()) == {("a@b:22", "x@1.service"), ("c", "y.service")}
+    assert history.deployments("c") == (("c", "y.service"),)
+    assert History(tmp_path / "none").deployments() == ()
 
 
 def test_a_torn_last_line_is_ignored_and_repaired(tmp_path: Path):

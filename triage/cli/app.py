@@ -13,6 +13,7 @@ from triage.cli import (
     console,
     diagnose,
     explain,
+    history,
     logs,
     patch,
     policy,
@@ -42,6 +43,7 @@ app.command()(logs.logs)
 app.add_typer(patch.app, name="patch")
 app.command()(scan.scan)
 app.command()(verify.verify)
+app.command()(history.history)
 app.command()(capture.capture)
 app.command()(replay.replay)
 app.command()(run.run)

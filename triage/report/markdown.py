@@ -59,7 +59,9 @@ def _incident(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Ite
     if why is None:
         return
     yield from ("Evidence:", "")
-    yield from _list(f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}" for item in why["evidence"])
+    yield from _list(
+        f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}" for item in why["evidence"]
+    )
     yield from ("What can be done:", "")
     for remedy in why["remedies"]:
         if remedy["helps"] is not False:
@@ -67,6 +69,10 @@ def _incident(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Ite
             if remedy["command"]:
                 yield from ("", *(f"  {line}" for line in block(remedy["command"]).splitlines()), "")
     yield ""
+
+
+def _finding(item: Mapping[str, Any]) -> str:
+    return f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}"
 
 
 def _patch(part: Section) -> Iterator[str]:

@@ -10,7 +10,7 @@ from triage.report.safe import safe_line
 from triage.verify import events
 from triage.verify.model import Change, Metrics, Verification
 
-_VERDICTS = {
+VERDICTS = {
     "better": "bold green",
     "same": "bold green",
     "worse": "bold yellow",
@@ -60,7 +60,7 @@ def lines(result: Verification) -> Iterator[Text]:
         yield Text(f"note: {safe_line(note)}", "yellow")
     yield Text.assemble(
         ("VERDICT  ", "bold cyan"),
-        (result.verdict, _VERDICTS[result.verdict]),
+        (result.verdict, VERDICTS[result.verdict]),
         f": {safe_line(result.reason)}",
     )
 

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-from triage.errors import UnreachableError
+from triage.errors import UnreachableError, UsageError
 from triage.verify.model import Verification
 
 SCHEMA = "triage.verification/1"
@@ -74,11 +74,66 @@ class History:
 
     def last_measured(self, host: str, deployment: str) -> Verification | None:
         """The latest result that another can be compared with: ready, measured, without failures."""
-        found = None
-        for result in self.read(host, deployment):
-            if result.start.ready and result.metrics and not any(one.failed for one in result.metrics):
-                found = result
-        return found
+        return next(filter(is_measured, reversed(list(self.read(host, deployment)))), None)
+
+    def reference(self, host: str, deployment: str) -> Verification | None:
+        """What a new result is compared with: the pinned one, else the latest that can be."""
+        at = self.pinned(host, deployment)
+        found = next((one for one in self.read(host, deployment) if one.at == at), None) if at else None
+        return found or self.last_measured(host, deployment)
+
+    def pinned(self, host: str, deployment: str) -> str:
+        """The `at` of the baseline, "" where none is pinned. Raises UnreachableError."""
+        path = self._pin(host, deployment)
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreachableError("read the baseline in", str(path), str(error), f"rm {path}") from None
+
+    def pin(self, host: str, deployment: str, at: str) -> Verification:
+        """Compare with this result from now on; `at` may be "last".
+
+        Raises UsageError for one that nothing can be compared with.
+        """
+        fit = [one for one in self.read(host, deployment) if is_measured(one)]
+        chosen = fit[-1:] if at == "last" else [one for one in fit if one.at == at]
+        if not chosen:
+            raise UsageError(
+                "pinning",
+                f"the result of {at} of {deployment} on {host}",
+                "no result of that time was measured without failures",
+                f"triage history {host}",
+            )
+        from triage.files import write_atomically
+
+        write_atomically(self._pin(host, deployment), f"{chosen[0].at}\n".encode())
+        return chosen[0]
+
+    def unpin(self, host: str, deployment: str) -> None:
+        """Compare with the latest result again. Raises UnreachableError."""
+        path = self._pin(host, deployment)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UnreachableError(
+                "removing", str(path), error.strerror or str(error), f"ls -ld {self.directory}"
+            ) from None
+
+    def deployments(self, host: str = "") -> tuple[tuple[str, str], ...]:
+        """Every (host, deployment) that has results, or those of one host."""
+        names = (path.stem.partition("@") for path in sorted(self.directory.glob("*@*.jsonl")))
+        found = ((unquote(host), unquote(deployment)) for deployment, _, host in names)
+        return tuple(pair for pair in found if host in ("", pair[0]))
+
+    def _pin(self, host: str, deployment: str) -> Path:
+        return self.path(host, deployment).with_suffix(".baseline")
+
+
+def is_measured(result: Verification) -> bool:
+    """Can another be compared with it: ready, measured, without failures?"""
+    return bool(result.start.ready and result.metrics) and not any(one.failed for one in result.metrics)
 
 
 def _encoded(result: Verification) -> bytes:

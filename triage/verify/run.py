@@ -78,7 +78,7 @@ def verify(
     notes = list(result.notes)
     before = None
     try:
-        before = history.last_measured(connection.name, deployment.name)
+        before = history.reference(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
     if result.verdict != "failed":

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.cli.command import triage
+from tests.verify.test_history import FULL
+from triage.verify.history import History
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    history = History(tmp_path / "triage" / "history")
+    for day, host in enumerate(("gpu01", "gpu01", "gpu02"), 1):
+        history.append(host, replace(FULL, at=f"2026-05-0{day}T00:00:00+00:00"))
+    return tmp_path
+
+
+def history(state: Path, *words: str) -> CompletedProcess[str]:
+    return triage("history", *words, env={**os.environ, "XDG_STATE_HOME": str(state)})
+
+
+def test_results_are_listed_by_deployment(state: Path):
+    done = history(state)
+    assert done.returncode == 0
+    titles = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]
+    assert titles == [f"{FULL.deployment} on gpu01", f"{FULL.deployment} on gpu02"]
+    assert "2026-05-02T00:00:00+00:00" in done.stdout
+
+
+def test_a_result_is_pinned_and_freed(state: Path):
+    assert history(state, "gpu01", "--pin", "2026-05-01T00:00:00+00:00").stdout.count("baseline") == 1
+    found = json.loads(history(state, "gpu01", "--format", "json").stdout)
+    assert (found["schema"], found["deployments"][0]["baseline"]) == (
+        "triage.history/1",
+        "2026-05-01T00:00:00+00:00",
+    )
+    assert "baseline" not in history(state, "gpu01", "--unpin").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gpu09",), "no result of it is stored"),
+        (("--pin", "last"), "it takes one deployment"),
+        (("gpu01", "--pin", "yesterday"), "no result of that time"),
+    ],
+)
+def test_what_cannot_be_is_said(state: Path, words: tuple[str, ...], said: str):
+    done = history(state, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

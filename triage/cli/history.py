@@ -1,0 +1,60 @@
+"""`triage history`: what was measured so far, and what new results are compared with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import Format, FormatOption, UnitOption
+from triage.errors import UsageError
+
+
+def history(
+    host: Annotated[
+        str, typer.Argument(metavar="[HOST]", help="Its results; without it, those of every host.")
+    ] = "",
+    unit: UnitOption = "",
+    pin: Annotated[
+        str,
+        typer.Option(
+            metavar="AT|last", help="Compare new results with that one from now on.", show_default=False
+        ),
+    ] = "",
+    unpin: Annotated[bool, typer.Option("--unpin", help="Compare with the latest one again.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """List the stored results of `triage verify`, oldest first. Reads only, unless it pins."""
+    from triage.verify.history import History
+
+    store = History()
+    names = [pair for pair in store.deployments(host) if unit in ("", pair[1])]
+    if not names and (host or unit):
+        raise UsageError(
+            "reading the history of",
+            " ".join(filter(None, (unit, host))),
+            f"no result of it is stored in {store.directory}",
+            f"triage verify {host or 'HOST'}",
+        )
+    if pin or unpin:
+        if len(names) != 1:
+            found = ", ".join(f"{deployment} on {name}" for name, deployment in names) or "none"
+            raise UsageError(
+                "pinning", "a result", f"it takes one deployment; there are {found}", "name HOST and --unit"
+            )
+        if unpin:
+            store.unpin(*names[0])
+        if pin:
+            store.pin(*names[0], pin)
+    if format is Format.JSON:
+        from triage.report import json
+        from triage.report.history import document
+
+        print(json.dumps(document(store, names)))
+        return
+    from triage.report.history import lines
+
+    screen = console.stdout()
+    for line in lines(store, names):
+        screen.print(line, soft_wrap=True)
