@@ -27,10 +27,10 @@ from tests.rules.world import (
     rule,
     sglang,
 )
-from triage.evidence.model import Deployment
+from triage.evidence.model import Deployment, Layout
 from triage.logs.model import Incident
 from triage.patching.model import SourceTree
-from triage.rules.diagnosis import Diagnosis, Verdict
+from triage.rules.diagnosis import Diagnosis, Finding, Verdict
 from triage.rules.engine import diagnose, verdict
 from triage.rules.load import load_rules
 from triage.rules.schema import Rule
@@ -183,6 +183,24 @@ def test_verdict(diagnoses: list[Diagnosis], certainty: str) -> None:
     open_question = verdict(incident(None, candidates=(fault(),)), tuple(diagnoses))
     assert open_question.category == category
     assert open_question.certainty == ("unknown" if certainty == "unknown" else "possible")
+
+
+def test_what_speaks_against_a_cause_that_cannot_be_checked_leaves_it_possible() -> None:
+    doubted = replace(
+        says("cause", "unproven"), findings=(Finding("probe", "missing", "", against=True),), rule="doubted"
+    )
+    assert verdict(FOUND, (doubted,)).certainty == "possible"
+    other = says("cause", "unproven", "gpu-oom")
+    assert verdict(FOUND, (other, doubted)) == Verdict("gpu-oom", "likely")
+
+
+def test_the_story_s_words_from_two_stages_alone_are_possible_at_most() -> None:
+    two = replace(STORY_FAULT, ranks=frozenset({"PP1"}))
+    of = incident(two, facts={"engine": "sglang", "pp_size": "2", "kv_pool": "MLATokenToKVPool"})
+    log = Deployment("log", engine="sglang", layout=Layout(pp=2))
+    found = diagnose(of, log, Answers(kind="log"), Tree(), [STORY_RULE], PATCHES)
+    assert [item.outcome for item in found] == ["unproven"]
+    assert verdict(of, found) == Verdict("pp-rank-assumption", "possible")
 
 
 # The story's rule on the sources that it is about.

@@ -332,11 +332,81 @@ def test_a_config_that_does_not_tell(config: str | None, says: str) -> None:
     assert says in found.detail
 
 
+UNREADABLE = [Tree(), Tree({UTILS: "def another(): pass"}), Tree({UTILS: "def ("}), Tree(broken=UTILS)]
+
+
+@pytest.mark.parametrize("tree", UNREADABLE)
+def test_an_engine_whose_split_cannot_be_read_may_deal_out_either_way(tree: Tree) -> None:
+    """8 layers over 3 stages: 2, 2, 4 up to 0.5.5, where no stage raises; 2, 3, 3 since, where PP2 does."""
+    both = staged(tree=tree, **on("PP3"))
+    assert (both.result, both.table) == ("pass", None)
+    eight = Answers({f"{KIMI}/config.json": json.dumps({"num_hidden_layers": 8})})
+    found = staged(tree=tree, evidence=eight, **of_size(pp=3), **on("PP2"))
+    assert found.result == "missing"
+    assert "8 layers over 3 stages make no stage (or PP2) raise" in found.detail
+    assert not found.against
+
+
+def alone(*ranks: str, size: int = 8, **facts: str) -> Context:
+    """A log and nothing else."""
+    logged = {"engine": "sglang", "pp_size": str(size), **facts}
+    return context(
+        evidence=LOG,
+        deployment=Deployment("log", engine="sglang", layout=Layout(pp=size)),
+        incident=replace(STORY_INCIDENT, facts=logged),
+        **on(*ranks),
+    )
+
+
 @pytest.mark.parametrize(
-    "tree", [Tree(), Tree({UTILS: "def another(): pass"}), Tree({UTILS: "def ("}), Tree(broken=UTILS)]
+    ("size", "ranks", "facts", "result", "against"),
+    [
+        (2, ["PP1"], {}, "missing", True),  # whatever the number of layers
+        (8, ["PP1"], {}, "missing", True),
+        (8, ["PP0"], {}, "missing", True),
+        (8, ["PP3"], {}, "missing", False),
+        (3, ["PP2"], {}, "missing", False),
+        (1, ["PP3"], {}, "missing", False),  # the size is not known
+        (2, ["PP3"], {}, "missing", False),
+        (8, ["PP3"], {"num_hidden_layers": "61"}, "pass", False),
+        (2, ["PP1"], {"num_hidden_layers": "61"}, "missing", True),
+        (2, ["PP1"], {"layer_partition": "31,30"}, "pass", False),
+        (2, ["PP1"], {"layer_partition": "30,31"}, "fail", False),
+        (2, ["PP1"], {"layer_partition": "30,x"}, "missing", False),
+        (2, ["PP1"], {"layer_partition": "9" * 5000}, "missing", False),
+    ],
 )
-def test_an_engine_whose_split_cannot_be_read(tree: Tree) -> None:
-    assert staged(tree=tree).result == "missing"
+def test_what_a_log_alone_tells_of_the_stages(
+    size: int, ranks: list[str], facts: dict[str, str], result: str, against: bool
+) -> None:
+    found = ask("stages", alone(*ranks, size=size, **facts), layer=0)
+    assert (found.result, found.against) == (result, against)
+    assert ("SGLANG_PP_LAYER_PARTITION was set" in found.detail) == against
+    assert (found.command == "triage diagnose HOST") == (result == "missing")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "keys", "result"),
+    [
+        (["PP1"], {"layer": 0}, "pass"),
+        (["PP0"], {"layer": 0}, "fail"),
+        (["PP0", "PP1"], {"layer": 0}, "fail"),
+        (["PP0"], {"layer": 0, "owned": True}, "pass"),
+        (["PP3"], {"named": r"layers\.(\d+)\."}, "fail"),  # 21 to 28
+        (["PP2"], {"named": r"layers\.(\d+)\."}, "pass"),
+        (["PP2"], {"named": r"experts\.(\d+)\."}, "missing"),
+        ([], {"layer": 0}, "missing"),
+    ],
+)
+def test_the_stage_that_owns_a_layer(ranks: list[str], keys: dict[str, Any], result: str) -> None:
+    missing = fault("KeyError", "'model.layers.28.mlp.gate.weight'", ranks=ranks)
+    assert ask("stage-owns-layer", released(fault=missing), **keys).result == result
+
+
+def test_layer_0_is_the_first_stage_s_whatever_is_known() -> None:
+    assert ask("stage-owns-layer", alone("PP1"), layer=0).result == "pass"
+    at_first = ask("stage-owns-layer", alone("PP0"), layer=0)
+    assert (at_first.result, at_first.against) == ("missing", True)
 
 
 # The kernel and the service manager.

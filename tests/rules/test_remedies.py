@@ -157,13 +157,19 @@ def test_data_parallelism_is_kept() -> None:
     "changes",
     [
         {"evidence": Answers()},  # no config.json
-        {"tree": Tree()},  # no get_pp_indices
         of_size(pp=1),  # one GPU
         of_size(pp=67),  # a prime: more stages than layers, or 67 into 64
     ],
 )
 def test_no_layout_is_guessed(changes: dict[str, Any]) -> None:
     assert layouts(**changes) == {}
+
+
+def test_a_layout_whose_split_is_not_known_is_not_offered() -> None:
+    """62 layers over 4 stages differ by release, over 2 they do not."""
+    config = json.dumps({"num_hidden_layers": 62, "num_attention_heads": 64})
+    found = layouts(tree=Tree(), evidence=Answers({f"{KIMI}/config.json": config}))
+    assert list(found) == ["--tp-size 8 --pp-size 1", "--tp-size 4 --pp-size 2"]
 
 
 def test_absurd_sizes_from_a_log_cost_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -109,8 +110,9 @@ class Context:
         return {**config, **nested} if isinstance(nested, dict) else config
 
     def config_number(self, key: str) -> int:
-        """A positive whole number of config.json. Raises Unanswered."""
-        value = self.model_config().get(key)
+        """A positive whole number of the run's log, or of config.json. Raises Unanswered."""
+        logged = self.incident.facts.get(key, "")
+        value: object = int(logged) if re.fullmatch(r"[0-9]{1,6}", logged) else self.model_config().get(key)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1_000_000:
             raise Unanswered(f"config.json has no usable {key}")
         return value

@@ -32,7 +32,8 @@ class Table:
 class Finding:
     """One step of a diagnosis. `pass` speaks for the hypothesis, `fail` against it.
 
-    `command` is what would get the missing item, "" when nothing is missing.
+    `command` is what would get the missing item, "" when nothing is missing. `against` marks a missing item
+    without which the hypothesis would be refuted: all that is known speaks against it.
     """
 
     kind: FindingKind
@@ -41,6 +42,7 @@ class Finding:
     excerpts: tuple[Excerpt, ...] = ()
     table: Table | None = None
     command: str = ""
+    against: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     remedies: tuple[Remedy, ...]
     references: tuple[str, ...] = ()
+
+    @property
+    def doubtful(self) -> bool:
+        """Not refuted, but only because something is not known."""
+        return self.outcome == "unproven" and any(finding.against for finding in self.findings)
 
 
 @dataclass(frozen=True)

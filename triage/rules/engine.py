@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Incident
 from triage.patching.model import SourceTree
-from triage.rules import probes
+from triage.rules import probes, witness
 from triage.rules.context import Context
 from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Verdict
 from triage.rules.match import Match, match
@@ -49,7 +49,7 @@ def diagnose(
 
 
 def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
-    """`confirmed` needs a confirmed cause, `likely` a cause without a rival, a consequence is `possible`."""
+    """`confirmed` needs a confirmed cause, `likely` a cause without a rival that nothing speaks against."""
     standing = [item for item in diagnoses if item.outcome != "refuted" and item.role != "benign"]
     causes = [item for item in standing if item.role == "cause"]
     if not standing:
@@ -59,8 +59,9 @@ def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
     best = causes[0]
     if best.outcome == "confirmed" and incident.initiator is not None:
         return Verdict(best.category, "confirmed")
-    rivals = {item.category for item in causes} - {best.category}
-    certain = not rivals and incident.initiator is not None
+    rivals = {item.category for item in causes if not item.doubtful} - {best.category}
+    first = incident.initiator
+    certain = not rivals and not best.doubtful and first is not None and not first.doubt
     return Verdict(best.category, "likely" if certain else "possible")
 
 
@@ -68,6 +69,7 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
     rule = matched.rule
     findings = [
         Finding("log", "pass", _what_matched(matched)),
+        *witness.findings(context),
         *(probes.run(probe, context, "probe") for probe in rule.probes),
         *(probes.run(probe, context, "falsifier") for probe in rule.falsifiers),
     ]
@@ -89,7 +91,8 @@ def _outcome(rule: Rule, findings: list[Finding]) -> Outcome:
     if any(item.result == "fail" for item in findings):
         return "refuted"
     if rule.conclusive:
-        return "confirmed"
+        vouched = all(item.result == "pass" for item in findings if item.kind == "log")
+        return "confirmed" if vouched else "unproven"
     asked = [item for item in findings if item.kind == "probe"]
     proven = bool(asked) and all(item.result == "pass" for item in asked)
     return "confirmed" if proven else "unproven"
@@ -106,12 +109,13 @@ def _what_matched(matched: Match) -> str:
     return f"{message[:300]}{ranks}{where}"
 
 
-def _rank(item: Diagnosis) -> tuple[bool, int, int, int, str]:
+def _rank(item: Diagnosis) -> tuple[bool, int, int, bool, int, str]:
     passed = sum(finding.result == "pass" for finding in item.findings)
     return (
         item.outcome == "refuted",
         _ROLES.index(item.role),
         _OUTCOMES.index(item.outcome),
+        item.doubtful,
         -passed,
         item.rule,
     )

@@ -155,6 +155,26 @@ class Stages(Model):
     says: str
 
 
+class StageOwnsLayer(Model):
+    """Whether a stage that raised owns the layer that is meant: `layer`, or the one that group 1 of the regex
+    `named` finds in the message.
+    """
+
+    check: Literal["stage-owns-layer"]
+    layer: int | None = None
+    named: Regex = ""
+    owned: bool = False
+    says: str
+
+    @model_validator(mode="after")
+    def _means_one(self) -> StageOwnsLayer:
+        if (self.layer is None) == (not self.named):
+            raise ValueError("give either layer or named")
+        if self.named and re.compile(self.named).groups != 1:
+            raise ValueError("named needs one group: the layer's number")
+        return self
+
+
 class NoOomKill(Model):
     """Neither the kernel log nor the service manager tells of an OOM kill during the run."""
 
@@ -184,6 +204,7 @@ Probe = Annotated[
     | ClassAttribute
     | Argument
     | Stages
+    | StageOwnsLayer
     | NoOomKill
     | KernelMentions
     | UnitResult,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from triage.evidence.model import Unanswered
@@ -18,6 +19,7 @@ _PROBES: dict[str, Callable[[Any, Context], Finding]] = {
     "class-attribute": source.class_attribute,
     "argument": arguments.argument,
     "stages": arithmetic.stages,
+    "stage-owns-layer": arithmetic.stage_owns_layer,
     "no-oom-kill": service.no_oom_kill,
     "kernel-mentions": service.kernel_mentions,
     "unit-result": service.unit_result,
@@ -30,8 +32,10 @@ def run(probe: Probe, context: Context, kind: FindingKind) -> Finding:
         finding = _PROBES[probe.check](probe, context)
     except Unanswered as reason:
         why = reason if context.examined else "only a log was given"
-        finding = Finding("probe", "missing", f"{probe.says}: {why}", command=_command(context))
-    return Finding(kind, finding.result, finding.detail, finding.excerpts, finding.table, finding.command)
+        finding = Finding("probe", "missing", f"{probe.says}: {why}")
+    if finding.result == "missing" and not finding.command:
+        finding = replace(finding, command=_command(context))
+    return replace(finding, kind=kind)
 
 
 def _command(context: Context) -> str:

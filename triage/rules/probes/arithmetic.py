@@ -1,79 +1,99 @@
-"""Pipeline-stage arithmetic with the numbers of this deployment."""
+"""Pipeline-stage arithmetic with the numbers of the run."""
 
 from __future__ import annotations
 
-import ast
 import re
 
 from triage.evidence.model import Unanswered
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding, Table
-from triage.rules.schema import Stages
-from triage.rules.stages import Lookup, Scheme, Stage, look_up, split
+from triage.rules.probes.splits import Splits, splits_of
+from triage.rules.schema import StageOwnsLayer, Stages
+from triage.rules.stages import Lookup, Stage, look_up
 
-PARTITION_VARIABLES = {"sglang": "SGLANG_PP_LAYER_PARTITION", "vllm": "VLLM_PP_LAYER_PARTITION"}
+MAX_LAYER_DIGITS = 4
 
 
 def stages(probe: Stages, context: Context) -> Finding:
-    size = context.layout.pp
-    lookups = look_up_all(context, size, probe.layer)
-    raising = {f"PP{item.stage.rank}" for item in lookups if item.outcome == "raises"}
-    observed = {rank for rank in context.fault.ranks if re.fullmatch(r"PP\d+", rank)}
-    table = Table(
-        ("stage", "layers", f"asks for layer {probe.layer}", "in the log"),
-        tuple(_row(item, observed, probe.layer) for item in lookups),
-    )
-    layers = lookups[-1].stage.end
-    detail = f"{probe.says}: {layers} layers over {size} stages make {_named(raising)} raise"
+    """Where the number of layers is not known, it can only speak against."""
+    size, observed = context.layout.pp, _observed(context)
+    splits = splits_of(context, size)
+    raising = [_raising(each, probe.layer) for each in splits.all]
+    detail = f"{probe.says}: {splits.layers} over {size} stages make {_named(raising)} raise"
     if not observed:
         raise Unanswered(f"{detail}, but the log does not tell which stage raised")
-    holds = observed <= raising
-    detail += f"; the log has it from {_named(observed)}"
-    return Finding("probe", "pass" if holds else "fail", detail, table=table)
+    detail += f"; the log has it from {_sorted(observed)}"
+    holds = [observed <= each for each in raising]
+    if all(holds) and not splits.counted:
+        raise Unanswered(f"{detail}, which agrees, but the number of layers is not known")
+    return _judged(detail, holds, splits, _table(splits.all[0], observed, probe.layer))
+
+
+def stage_owns_layer(probe: StageOwnsLayer, context: Context) -> Finding:
+    layer = _layer(probe, context)
+    observed = _observed(context)
+    if not observed:
+        raise Unanswered("the log does not tell which stage raised")
+    splits = splits_of(context, context.layout.pp)
+    owners = [{_name(stage) for stage in each if stage.start <= layer < stage.end} for each in splits.all]
+    detail = (
+        f"{probe.says}: of {splits.layers} over {context.layout.pp} stages, layer {layer} is that of "
+        f"{_named(owners)}; the log has it from {_sorted(observed)}"
+    )
+    return _judged(detail, [bool(each & observed) == probe.owned for each in owners], splits)
 
 
 def look_up_all(context: Context, size: int, layer: int) -> tuple[Lookup, ...]:
     """What every stage finds when it asks for `layer`, at a pipeline of `size`. Raises Unanswered."""
-    return tuple(look_up(stage, layer) for stage in stages_of(context, size))
+    splits = splits_of(context, size)
+    if len(splits.all) > 1:
+        raise Unanswered(f"how {size} stages share the layers is not known")
+    return tuple(look_up(stage, layer) for stage in splits.all[0])
 
 
-def stages_of(context: Context, size: int) -> tuple[Stage, ...]:
-    """The stages of the model; a partition that the user set counts for the size that it was set for."""
-    layers = context.config_number("num_hidden_layers")
-    if not 0 < size <= layers:
-        raise Unanswered(f"{layers} layers do not go into {size} stages")
-    variable = PARTITION_VARIABLES.get(context.deployment.engine, "")
-    is_set = size == context.layout.pp == context.deployment.layout.pp
-    partition = context.deployment.environment.get(variable, "") if is_set else ""
-    try:
-        return split(layers, size, _scheme(context), partition)
-    except ValueError as error:
-        raise Unanswered(f"{variable}: {error}") from None
+def _judged(detail: str, holds: list[bool], splits: Splits, table: Table | None = None) -> Finding:
+    """What holds in every split is shown; what holds in none is refuted, unless the user set another."""
+    shown = table if len(splits.all) == 1 else None
+    if all(holds):
+        return Finding("probe", "pass", detail, table=shown)
+    if any(holds):
+        raise Unanswered(f"{detail}, which fits some of these splits only")
+    if splits.unless:
+        return Finding("probe", "missing", f"{detail}, which cannot be unless {splits.unless}", against=True)
+    return Finding("probe", "fail", detail, table=shown)
 
 
-def _scheme(context: Context) -> Scheme:
-    """How the installed engine deals out the remainder, read from its own function."""
-    engine = context.deployment.engine
-    if engine == "vllm":
-        return "remainder-before-last"
-    found = context.tree.read(f"{engine}.srt.distributed.utils")
-    if found is None:
-        raise Unanswered("the engine's get_pp_indices was not found")
-    try:
-        module = ast.parse(found.data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unanswered(f"{found.path} does not parse: {error}") from None
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef) and node.name == "get_pp_indices":
-            takes_remainder = any(
-                isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(node)
-            )
-            return "remainder-to-last-ones" if takes_remainder else "remainder-to-last"
-    raise Unanswered(f"{found.path} has no get_pp_indices")
+def _layer(probe: StageOwnsLayer, context: Context) -> int:
+    if probe.layer is not None:
+        return probe.layer
+    found = re.search(probe.named, context.fault.message)
+    if found is None or not found[1].isdecimal() or len(found[1]) > MAX_LAYER_DIGITS:
+        raise Unanswered("the message names no layer")
+    return int(found[1])
 
 
-def _row(item: Lookup, observed: set[str], layer: int) -> tuple[str, str, str, str]:
-    name = f"PP{item.stage.rank}"
+def _raising(split: tuple[Stage, ...], layer: int) -> set[str]:
+    return {_name(stage) for stage in split if look_up(stage, layer).outcome == "raises"}
+
+
+def _observed(context: Context) -> set[str]:
+    """The stages that raised. Raises Unanswered where the layout has no such stage, so is not the run's."""
+    observed = {rank for rank in context.fault.ranks if re.fullmatch(r"PP\d{1,4}", rank)}
+    size = context.layout.pp
+    if observed and (size == 1 or any(int(rank[2:]) >= size for rank in observed)):
+        raise Unanswered(f"the log has it from {_sorted(observed)}, but does not tell of how many stages")
+    return observed
+
+
+def _table(split: tuple[Stage, ...], observed: set[str], layer: int) -> Table:
+    return Table(
+        ("stage", "layers", f"asks for layer {layer}", "in the log"),
+        tuple(_row(look_up(stage, layer), observed) for stage in split),
+    )
+
+
+def _row(item: Lookup, observed: set[str]) -> tuple[str, str, str, str]:
+    name = _name(item.stage)
     found = {
         "own": "its own",
         "wrong": f"silently reads layer {item.layer} (index {item.index})",
@@ -82,5 +102,16 @@ def _row(item: Lookup, observed: set[str], layer: int) -> tuple[str, str, str, s
     return (name, f"{item.stage.start}-{item.stage.end - 1}", found, "raised" if name in observed else "")
 
 
-def _named(ranks: set[str]) -> str:
+def _name(stage: Stage) -> str:
+    return f"PP{stage.rank}"
+
+
+def _named(each: list[set[str]]) -> str:
+    """The ranks that are in every set, and those that are in some."""
+    always, ever = set.intersection(*each), set.union(*each)
+    maybe = f" (or {_sorted(ever - always)})" if ever - always else ""
+    return _sorted(always) + maybe
+
+
+def _sorted(ranks: set[str]) -> str:
     return ", ".join(sorted(ranks, key=lambda rank: int(rank[2:]))) or "no stage"
