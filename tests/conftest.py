@@ -11,5 +11,6 @@ import pytest
 def no_settings_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A test means the same for whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        for kind in ("config", "state"):
+            patch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path_factory.mktemp(kind)))
         yield

@@ -9,7 +9,7 @@ from pathlib import Path
 from triage.errors import UnreachableError
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write beside and rename, so that a cut leaves the old file or the new one.
 
     A symbolic link stays one; a pipe or device, such as /dev/stdout, is written to. Raises UnreachableError.
@@ -26,7 +26,7 @@ def write_atomically(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+            os.chmod(name, mode)
             os.replace(name, path)
         except BaseException:
             os.unlink(name)

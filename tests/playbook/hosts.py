@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-from triage.errors import TriageError
 from triage.playbook.model import ActionResult
 from triage.playbook.runner import run
 from triage.playbook.variables import resolve
@@ -29,7 +28,7 @@ class Host:
             self.calls.append((verb, dict(arguments)))
             waiting = self.answers.get(verb) or [{}]
             answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-            if isinstance(answer, TriageError):
+            if isinstance(answer, BaseException):
                 raise answer
             return (
                 answer
@@ -39,7 +38,7 @@ class Host:
 
         return act
 
-    def run(self, playbook, *given, consent=lambda asked: True):
+    def run(self, playbook, *given, consent=lambda asked: True, **more):
         verbs = ("diagnose", "patch", "verify", "rollback", "capture")
         return run(
             playbook,
@@ -49,6 +48,7 @@ class Host:
             consent=consent,
             on_event=self.events.append,
             sleep=self.slept.append,
+            **more,
         )
 
     @property

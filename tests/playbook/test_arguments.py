@@ -16,6 +16,11 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "playbooks.md").read_text()
 KINDS = {"bool": "true or false", "float": "number", "int": "whole number"}
 
 
+EXAMPLE = textwrap.dedent(
+    re.search(r"^    name: patch-one\n(?:(?:    .*)?\n)+", DOCUMENT, re.MULTILINE).group()
+)
+
+
 def test_those_of_verify_are_its_options():
     options = {field.name: str(field.type) for field in dataclasses.fields(Options)}
     arguments = {name: argument.kind for name, argument in ARGUMENTS["verify"].items()}
@@ -47,7 +52,6 @@ def test_the_documentation_has_every_shipped_playbook_with_its_variables():
 
 
 def test_the_example_of_the_documentation_is_a_playbook(tmp_path):
-    example = re.search(r"^    name: patch-one\n(?:(?:    .*)?\n)+", DOCUMENT, re.MULTILINE)
     path = tmp_path / "patch-one.yaml"
-    path.write_text(textwrap.dedent(example.group()))
+    path.write_text(EXAMPLE)
     assert [step.do for step in load_playbook(str(path)).steps] == ["diagnose", "stop", "patch", "verify"]

@@ -33,6 +33,9 @@ def run(
         typer.Option("--var", metavar="NAME=VALUE", help="A variable of the playbook.", show_default=False),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree to every step that asks.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a run of the same playbook was interrupted.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Show what each step would do, and do none.")
     ] = False,
@@ -57,6 +60,7 @@ def run(
         return
     from triage.cli.actions import open_actions
     from triage.playbook import runner, text
+    from triage.playbook.progress import Progress
     from triage.report import documents, json
 
     out = console.stderr() if format is Format.JSON else console.stdout()
@@ -69,8 +73,19 @@ def run(
     def consent(asked: ConsentAsked) -> bool:
         return console.agreed(text.question(asked), yes)
 
-    with open_actions(host, ssh_config, host_key, become) as actions:
-        result = runner.run(loaded, host, variables, actions, consent=consent, on_event=on_event)
+    progress = Progress(loaded, host, variables)
+    earlier = progress.read() if resume else ()
+    with progress.held(), open_actions(host, ssh_config, host_key, become) as actions:
+        result = runner.run(
+            loaded,
+            host,
+            variables,
+            actions,
+            consent=consent,
+            on_event=on_event,
+            earlier=earlier,
+            keep=progress.write,
+        )
     if told:
         out.print(text.result_line(result), soft_wrap=True)
     if result.status == "refused" and not sys.stdin.isatty():

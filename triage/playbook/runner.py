@@ -6,7 +6,7 @@ It knows nothing of hosts, patches or verification: what each verb does is hande
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,8 @@ def run(
     consent: Callable[[ConsentAsked], bool],
     on_event: Callable[[Event], None] = lambda event: None,
     sleep: Callable[[float], None] = time.sleep,
+    earlier: Sequence[Outcome] = (),
+    keep: Callable[[Sequence[Outcome]], None] = lambda outcomes: None,
 ) -> Result:
     """Run every step on the host; `variables` are those of `variables.resolve`.
 
@@ -49,10 +51,13 @@ def run(
     its expressions has no value. Then its `on_failure` steps are run, each of them whatever became of
     the one before, and the run has failed, with the exit code of the step. A step that consent is
     refused for is not done, and ends the run.
+
+    `keep` is told what became of the steps so far, after each. Of a run that was interrupted that is
+    `earlier`: those steps are not done again, and later ones see what they registered.
     """
     values = {**variables, HOST: host}
-    play = _Run(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values)
-    last = play.steps()
+    play = _Run(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values, keep)
+    last = play.steps({outcome.step: outcome for outcome in earlier if not outcome.ends})
     wrong = [f"{item.step}: {item.summary}" for item in play.outcomes if item.ends]
     return Result(
         playbook=playbook.name,
@@ -75,12 +80,13 @@ class _Run:
     emit: Callable[[Event], None]
     sleep: Callable[[float], None]
     values: dict[str, Any]
+    keep: Callable[[Sequence[Outcome]], None]
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def steps(self) -> Outcome:
+    def steps(self, earlier: Mapping[str, Outcome]) -> Outcome:
         """Run them all; what became of the one that ended the run, or of the last."""
         for step in self.playbook.steps:
-            outcome = self.step(step)
+            outcome = self.taken_over(step, earlier.get(step.name)) or self.step(step)
             if outcome.status == "failed":
                 for other in step.on_failure:
                     self.step(other, after=step.name)
@@ -90,6 +96,17 @@ class _Run:
 
     def step(self, step: Step, after: str = "") -> Outcome:
         outcome = replace(self.outcome(step), after=after)
+        self.outcomes.append(outcome)
+        self.keep(self.outcomes)
+        return outcome
+
+    def taken_over(self, step: Step, outcome: Outcome | None) -> Outcome | None:
+        """What became of a step before the run was interrupted."""
+        if outcome is None:
+            return None
+        if outcome.status == "done" and step.register_ is not None:
+            self.values[step.register_] = dict(outcome.data)
+        self.emit(Skipped(step.name, f"{outcome.status} before the interruption"))
         self.outcomes.append(outcome)
         return outcome
 

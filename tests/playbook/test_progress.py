@@ -1,0 +1,66 @@
+"""A run that was interrupted is gone on with, and does nothing twice."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.playbook.hosts import Host, statuses
+from tests.playbook.test_runner import CHANGE
+from triage.errors import UsageError
+from triage.playbook.progress import Progress
+
+
+@pytest.fixture
+def progress(playbook, tmp_path: Path):
+    return Progress(playbook(CHANGE), "gpu01", {}, tmp_path / "new")
+
+
+def test_it_goes_on_after_the_last_step_that_was_done(playbook, progress):
+    host = Host(diagnose={"id": "seen"}, patch={"id": "changed"}, verify=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt), progress.held():
+        host.run(playbook(CHANGE), keep=progress.write)
+    assert stat.S_IMODE(progress.path.stat().st_mode) == 0o600
+
+    again = Host(verify={"verdict": "same"})
+    with progress.held():
+        result = again.run(playbook(CHANGE), earlier=progress.read(), keep=progress.write)
+    assert again.verbs == ["verify", "diagnose"]
+    assert statuses(result) == dict.fromkeys(("look", "change", "prove", "after"), "done")
+    assert not progress.path.exists()
+
+
+def test_what_was_registered_is_known_again(playbook, progress):
+    steps = """
+    - {name: look, do: diagnose, register: seen}
+    - {name: change, do: patch, with: {id: "{{ seen.id }}"}}
+    """
+    with pytest.raises(KeyboardInterrupt):
+        Host(diagnose={"id": "p"}, patch=KeyboardInterrupt()).run(playbook(steps), keep=progress.write)
+    again = Host()
+    again.run(playbook(steps), earlier=progress.read())
+    assert again.calls == [("patch", {"id": "p"})]
+
+
+def test_a_run_that_came_to_its_end_leaves_nothing(playbook, progress):
+    with progress.held():
+        Host().run(playbook(CHANGE), keep=progress.write, consent=lambda asked: False)
+    with pytest.raises(UsageError, match="no run of it was interrupted"):
+        progress.read()
+
+
+def test_other_steps_or_variables_are_another_run(playbook, progress, tmp_path: Path):
+    progress.write(())
+    other = Progress(playbook(CHANGE), "gpu01", {"unit": "x"}, tmp_path / "new")
+    with pytest.raises(UsageError, match="other steps or variables"):
+        other.read()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"[" * 99_999, b'{"schema": "triage.progress/1"}', b"\xff"])
+def test_what_is_none_of_ours_is_said(progress, content: bytes):
+    progress.write(())
+    progress.path.write_bytes(content)
+    with pytest.raises(UsageError, match="none of ours"):
+        progress.read()

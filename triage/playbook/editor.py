@@ -1,0 +1,42 @@
+"""The JSON Schema of playbooks, by which an editor completes and checks them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from triage.playbook.arguments import ARGUMENTS, Argument
+from triage.playbook.schema import PlaybookFile
+
+
+def schema() -> dict[str, Any]:
+    """That of the file's model, and for each verb the arguments that it takes."""
+    found = PlaybookFile.model_json_schema(by_alias=True)
+    verbs = [
+        {
+            "if": {"properties": {"do": {"const": verb}}, "required": ["do"]},
+            "then": {
+                "required": ["with"] if any(argument.required for argument in known.values()) else [],
+                "properties": {
+                    "with": {
+                        "properties": {name: _described(argument) for name, argument in known.items()},
+                        "required": [name for name, argument in known.items() if argument.required],
+                        "additionalProperties": False,
+                    }
+                },
+            },
+        }
+        for verb, known in ARGUMENTS.items()
+        if known
+    ]
+    for step in ("Step", "MainStep"):
+        found["$defs"][step]["allOf"] = verbs
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def _described(argument: Argument) -> dict[str, Any]:
+    return {"description": f"{argument.meaning}: {argument}, or a text with {{{{ expressions }}}}"}
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

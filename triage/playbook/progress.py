@@ -1,0 +1,82 @@
+"""How far a run came, kept after every step: an interrupted one can be gone on with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from triage.errors import UnreachableError, UsageError
+from triage.files import write_atomically
+from triage.playbook.model import Outcome, Playbook
+
+SCHEMA = "triage.progress/1"
+
+
+def default_directory() -> Path:
+    """`$XDG_STATE_HOME/triage/runs`."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "triage" / "runs"
+
+
+class Progress:
+    """Of one playbook with its variables on one host. It is gone when the run has ended, however it did."""
+
+    def __init__(
+        self, playbook: Playbook, host: str, variables: Mapping[str, Any], directory: Path | None = None
+    ) -> None:
+        said = json.dumps([playbook.name, list(map(str, playbook.steps)), host, dict(variables)])
+        self._of = hashlib.sha256(said.encode()).hexdigest()
+        self._again = f"triage run {playbook.name} {host}"
+        name = f"{quote(playbook.name, safe='')}@{quote(host, safe='')}.json"
+        self.path = (directory or default_directory()) / name
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Forget it when the run comes to its end; an interruption keeps it, and says how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.path.exists():
+                print(f"interrupted; to go on: {self._again} --resume", file=sys.stderr)
+            raise
+        self.path.unlink(missing_ok=True)
+
+    def write(self, outcomes: Sequence[Outcome]) -> None:
+        """Raises UnreachableError."""
+        from pydantic import TypeAdapter
+
+        plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
+        steps = TypeAdapter(list[Outcome]).dump_python(plain, mode="json")
+        data = json.dumps({"schema": SCHEMA, "of": self._of, "steps": steps}).encode()
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(self.path, data, mode=0o600)
+
+    def read(self) -> tuple[Outcome, ...]:
+        """What was done before. Raises UsageError where no run of this kind was interrupted."""
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            found = json.loads(self.path.read_bytes())
+            if found["schema"] != SCHEMA or found["of"] != self._of:
+                raise self._unfit("the run that was interrupted had other steps or variables")
+            return TypeAdapter(tuple[Outcome, ...]).validate_python(found["steps"])
+        except FileNotFoundError:
+            raise self._unfit("no run of it was interrupted") from None
+        except OSError as error:
+            raise UnreachableError(
+                "reading", str(self.path), error.strerror or str(error), f"ls -l {self.path}"
+            ) from None
+        except (ValueError, LookupError, TypeError, RecursionError, ValidationError):
+            raise self._unfit(f"{self.path} is none of ours") from None
+
+    def _unfit(self, happened: str) -> UsageError:
+        return UsageError("going on with", self._again, happened, self._again)
