@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 NO_RANKS: frozenset[str] = frozenset()
 
 MATCH_LIMIT = 16_384
 """Characters of a line that patterns look at; the text itself is kept whole."""
+
+
+Author = Literal["", "kernel", "manager", "program"]
+"""Who wrote a line: the kernel, the service manager, or any other program; "" where nothing tells."""
 
 
 class Line:
@@ -40,7 +45,8 @@ class Line:
     more = False  # ended in CR LF: the record goes on
     part = False  # a container runtime cut the line here
     enveloped = False  # a log system (journald, a container runtime) handed it over
-    kernel = False
+    author: Author = ""  # as the layers around it tell; a service cannot make itself another
+    quoted = False  # it is part of what a user sent, which the service logged
     taken = False  # it is part of a traceback or dump
     lines: Sequence[int] = ()  # of the source that it was made of, where it is more than its own
     gap = False  # lines before it were left out
@@ -56,6 +62,10 @@ class Line:
     def writer(self) -> int | None:
         """The pid of the process that wrote it, by the journal's account before its own."""
         return self.pid if self.pid is not None else self.tag_pid
+
+    @property
+    def kernel(self) -> bool:
+        return self.author == "kernel"
 
     def at(self, time: datetime | None, *, dated: bool = True) -> None:
         """Set the time, unless an outer layer did."""

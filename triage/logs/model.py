@@ -87,6 +87,7 @@ class Fault:
     members: tuple[Fault, ...] = ()  # of an exception group, nested groups flattened
     role: Role = "victim"
     because: tuple[str, ...] = ()  # the reasons for the role
+    doubt: str = ""  # why the log does not vouch for it: who wrote the line is not told
     count: int = 1
     cut: bool = False  # head or tail is missing
 

@@ -33,7 +33,9 @@ def is_incident(run: Run) -> bool:
     if not run.active and run.found and all(map(_of_host, run.found.values())):
         return True  # a kernel's log alone
     return any(
-        found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE) and run.before_stop(found)
+        found.weight in (*CAUSES, Weight.CONSEQUENCE, Weight.SERVICE)
+        and run.before_stop(found)
+        and not run.outlived(found)
         for found in run.found.values()
     )
 
@@ -46,7 +48,8 @@ def assign(run: Run) -> Verdict:
     everything = _in_order(run, [*run.found.values(), *run.errors.values()])
     live = [found for found in everything if run.before_stop(found)]
     causes = [found for found in live if found.weight in CAUSES]
-    initiator = _first_cause(causes)
+    vouched = [found for found in causes if not found.fault.doubt]
+    initiator = _first_cause(vouched if any(map(_is_root, vouched)) else causes)
     candidates: list[Found] = []
     if initiator is None:
         follow = [found for found in live if found.weight is Weight.CONSEQUENCE]
@@ -60,6 +63,10 @@ def assign(run: Run) -> Verdict:
     place = {id(found): fault for found, fault in zip(everything, faults, strict=True)}
     chosen = replace(initiator, fault=place[id(initiator)]) if initiator else None
     return Verdict(chosen, tuple(replace(found, fault=place[id(found)]) for found in candidates), faults)
+
+
+def _is_root(found: Found) -> bool:
+    return found.weight is Weight.ROOT
 
 
 def _in_order(run: Run, found: list[Found]) -> list[Found]:
@@ -109,7 +116,7 @@ def _apart(one: datetime, other: datetime) -> timedelta:
 
 def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequence[Found]) -> Fault:
     fault, weight = found.fault, found.weight
-    said = (found.weighed.because,) if found.weighed.because else ()
+    said = tuple(filter(None, (found.weighed.because, fault.doubt)))
     if found is initiator:
         return replace(fault, role="initiator", because=(*said, *_why_first(run, found, everything)))
     role: Role = "victim"

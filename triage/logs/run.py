@@ -111,6 +111,7 @@ class Run:
     phases: dict[frozenset[str], str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)  # every phase, as it was first said
     active: bool = False  # something other than the service manager spoke
+    spoke: int = 0  # order of the last line of a program
     starting: bool = False  # systemd said "Starting", so its "Started" tells of the same start
     ready: bool = False
     stopped: Line | None = None  # says that it was asked to stop
@@ -224,6 +225,10 @@ class Run:
         if found.source != stopped.source and one is not None and other is not None:
             return (one.tzinfo is None) != (other.tzinfo is None) or one < other
         return found.order < stopped.order
+
+    def outlived(self, found: Found) -> bool:
+        """Whether the service went on after a fault that the log does not vouch for."""
+        return bool(found.fault.doubt) and found.source == self.source and found.order < self.spoke
 
     def size(self, name: str) -> int:
         value = self.facts.get(name, "")

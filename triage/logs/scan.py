@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from triage.logs import facts, symptoms
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
 from triage.logs.reader import read_lines
+from triage.logs.requests import Requests
 from triage.logs.run import Found, Room, Run
+from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
 from triage.logs.traceback import Kind, classify, names_an_error
 from triage.logs.weight import Weighed, Weight, weigh
@@ -57,6 +60,8 @@ class Scan:
         self.active = False  # somebody else than the kernel and systemd spoke
         self._streams = Streams()
         self._windows = Windows(source.data, self._streams.quiet)
+        self._requests = Requests()
+        self._signatures = Signatures()
         self._base = self._order = number << NUMBER_BITS
         self._room = Room()
         self._open: dict[str, Run] = {}
@@ -72,12 +77,17 @@ class Scan:
             line.order = self._order
             line.number += self._base
             line.source = self.source.name
+            self._signatures.saw(line)
             if line.kernel:
                 self._kernel(line)
             else:
                 self._line(line)
         for key in list(self._open):
             self._end(key)
+        if self._signatures.mixed:
+            for found in (*self.kernel, *(found for run in self.runs for found in run.found.values())):
+                if found.fault.kind in ("kernel", "service") and not found.fault.doubt:
+                    found.fault = replace(found.fault, doubt=symptoms.UNSIGNED)
 
     def number(self, given: int) -> int:
         """The number of a line in its source, where `Line.number` only orders the lines of all sources."""
@@ -85,6 +95,7 @@ class Scan:
 
     def _line(self, line: Line) -> None:
         run = self._run(line)
+        line.quoted = self._requests.holds(line)
         for reading in self._streams.feed(line):
             self._exception(reading)
         if not line.taken:
@@ -110,13 +121,19 @@ class Scan:
 
     def _told(self, run: Run, line: Line) -> Run:
         """Take what a line says for itself: a start (the run is another one then), a stop, facts, a fault."""
+        if line.quoted:
+            run.active = True
+            run.spoke = line.order
+            return run
         text = line.text[:MATCH_LIMIT]
-        if line.identifier == "systemd":
+        if line.identifier == "systemd" and line.author == "manager" and not self._signatures.mixed:
             run = self._told_by_systemd(run, line, text)
-        elif text.startswith(BOOTS) and not run.invocation:
+        elif text.startswith(BOOTS) and not run.invocation and not self._signatures.mixed:
             return self._restart(run)
         else:
             run.active = True
+            if line.author != "manager":
+                run.spoke = line.order
         hit = None
         if any(map(text.__contains__, NEEDLES)):
             banner = facts.banner_of(text)
@@ -218,7 +235,7 @@ class Scan:
         run = self._open.get(first.invocation) or next(iter(self._open.values()), None)
         if run is None:
             return
-        found = Found(fault, weigh(fault, first.level), first.order, first.phase)
+        found = Found(fault, weigh(fault, first.level, first.quoted), first.order, first.phase)
         found.named = reading.named.order
         child = _CHILD.match(fault.message)
         if child is not None:

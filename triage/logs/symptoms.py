@@ -10,12 +10,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
 from triage.logs.line import MATCH_LIMIT, NO_RANKS, Line
 from triage.logs.model import Fault, FaultKind, Position
+from triage.logs.requests import quoted_at
 from triage.logs.weight import Weighed, Weight
 
 MAX_MESSAGE = 4000
+
+UNSIGNED = "the log does not tell who wrote this line: text of a request can look the same"
 
 SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
@@ -38,6 +42,11 @@ class Hit:
     process: int | None = None
 
 
+Witness = Literal["", "kernel", "manager", "unsigned"]
+"""Who can say something: `unsigned` is a shell or `systemctl show`, which never has an engine's prefix."""
+
+_WITNESSES: dict[str, Witness] = {"kernel": "kernel", "service": "manager"}
+
 Make = Callable[["Symptom", Line, "re.Match[str]"], "Hit | None"]
 
 
@@ -45,7 +54,9 @@ Make = Callable[["Symptom", Line, "re.Match[str]"], "Hit | None"]
 class Symptom:
     """What a line says that holds `needle`, if `pattern` matches there (or from the line's beginning).
 
-    Without a pattern the needle is enough. `make` reads more off the match than the line's text.
+    Without a pattern the needle is enough. `make` reads more off the match than the line's text. What only
+    the kernel or the service manager can know is believed of no other program; of a line that nobody signed
+    it is taken with doubt, where it is the whole line.
     """
 
     needle: str
@@ -55,8 +66,13 @@ class Symptom:
     weight: Weight
     because: str
     make: Make | None = None
-    kernel: bool = False  # only the kernel can say so
     inside: bool = False  # the pattern begins at the needle
+    by: Witness = ""  # where its kind does not say so
+    alone: str = ""  # how a line begins that has this inside and no prefix
+
+    @property
+    def witness(self) -> Witness:
+        return self.by or _WITNESSES.get(self.kind, "")
 
     def hit(self, line: Line, type: str = "", message: str = "") -> Hit:
         own = self.kind not in ("kernel", "service")  # these speak of others
@@ -81,12 +97,35 @@ def hits(line: Line) -> Hit | None:
     text = line.text[:MATCH_LIMIT]
     for symptom in SYMPTOMS:
         place = text.find(symptom.needle)
-        if place < 0 or (symptom.kernel and not line.kernel):
+        if place < 0 or not _may_say(symptom, line, text, place):
             continue
         match = _compiled(symptom.pattern).match(text, place if symptom.inside else 0)
         if match is not None:
-            return symptom.make(symptom, line, match) if symptom.make else symptom.hit(line)
+            hit = symptom.make(symptom, line, match) if symptom.make else symptom.hit(line)
+            told = symptom.witness in ("", "unsigned", line.author)
+            return hit if told or hit is None else doubted(hit)
     return None
+
+
+def _may_say(symptom: Symptom, line: Line, text: str, place: int) -> bool:
+    """Whether the writer of a line can know what it says, and says it for itself."""
+    witness, author = symptom.witness, line.author
+    if witness == author:
+        return bool(witness) or not quoted_at(text, place)
+    if not witness:
+        return author != "program" or not quoted_at(text, place)
+    if witness == "unsigned":
+        return not line.head and author in ("", "program") and (not author or symptom.kind != "service")
+    if author or line.head or line.repeating:
+        return False
+    if symptom.alone:
+        return _compiled(symptom.alone).match(text) is not None
+    return witness == "manager" and not symptom.inside
+
+
+def doubted(hit: Hit) -> Hit:
+    """The same, told by a line of which nobody knows who wrote it."""
+    return replace(hit, fault=replace(hit.fault, doubt=UNSIGNED))
 
 
 def death(code: str) -> tuple[str, str]:
@@ -105,11 +144,7 @@ def _said(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     return symptom.hit(line, message=match["said"])
 
 
-def _oom(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
-    if not (
-        line.kernel or "ut of memory" in line.text[:MATCH_LIMIT] or "oom-kill" in line.text[:MATCH_LIMIT]
-    ):
-        return None
+def _oom(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     return replace(_of_process(symptom, line, match), key=("oom-kill", int(match["pid"])))
 
 
@@ -232,35 +267,35 @@ _CONSEQUENCE, _SERVICE, _ERROR = Weight.CONSEQUENCE, Weight.SERVICE, Weight.ERRO
 
 _KERNEL: tuple[Symptom, ...] = (
     Symptom("Killed process ", r"Killed process (?P<pid>\d{1,10}) \(", "kernel", "oom-kill", _ROOT,
-        "the kernel's OOM killer ended a process", _oom, inside=True),
+        "the kernel's OOM killer ended a process", _oom, inside=True,
+        alone="(?:Memory cgroup o|O)ut of memory: Killed process "),
     Symptom("oom-kill:constraint=", r"oom-kill:constraint=.{0,4000}?,task=[^,]{1,64},pid=(?P<pid>\d{1,10})",
-        "kernel", "oom-kill", _ROOT, "the kernel's OOM killer ended a process", _oom, inside=True),
+        "kernel", "oom-kill", _ROOT, "the kernel's OOM killer ended a process", _oom, inside=True,
+        alone="oom-kill:constraint="),
     Symptom("Xid (", r"Xid \([^)]{1,80}\): (?P<xid>\d{1,6})", "kernel", "Xid", _ROOT,
-        "the driver reported an error of the GPU", _xid, inside=True),
-    Symptom("fallen off the bus", r"", "kernel", "gpu-lost", _ROOT, "a GPU is gone from the bus",
-        kernel=True),
-    Symptom("RmInitAdapter failed", "", "kernel", "gpu-init", _ROOT, "the driver could not start a GPU",
-        kernel=True),
+        "the driver reported an error of the GPU", _xid, inside=True,
+        alone=r"(?:NVRM: |nvidia-nvswitch\d{1,3}: S)Xid \("),
+    Symptom("fallen off the bus", r"", "kernel", "gpu-lost", _ROOT, "a GPU is gone from the bus"),
+    Symptom("RmInitAdapter failed", "", "kernel", "gpu-init", _ROOT, "the driver could not start a GPU"),
     Symptom("fork rejected by pids controller in ", "", "kernel", "pids-limit", _ROOT,
-        "a limit on the number of processes was reached", kernel=True),
+        "a limit on the number of processes was reached"),
     Symptom("]: segfault at ", r"[^\[\]]{1,64}\[(?P<pid>\d{1,10})\]: segfault at ", "kernel", "segfault",
-        _DEATH, "the kernel saw a process die of a bad address", _of_process, kernel=True),
+        _DEATH, "the kernel saw a process die of a bad address", _of_process),
     Symptom("traps: ", r"traps: [^\[\]]{1,64}\[(?P<pid>\d{1,10})\] (?:general protection|trap )", "kernel",
-        "trap", _DEATH, "the kernel saw a process die of a bad instruction", _of_process, kernel=True,
+        "trap", _DEATH, "the kernel saw a process die of a bad instruction", _of_process,
         inside=True),
     Symptom("PCIe Bus Error", r"PCIe Bus Error: severity=Uncorrect", "kernel", "pcie-error", _ROOT,
-        "the PCIe bus reported an error", kernel=True, inside=True),
+        "the PCIe bus reported an error", inside=True),
     Symptom("blocked for more than ", r"INFO: task [^:]{1,64}:(?P<pid>\d{1,10}) blocked for more than",
-        "kernel", "hung-task", _ERROR, "a process hung in the kernel", _of_process, kernel=True),
-    Symptom("I/O error, dev ", "", "kernel", "io-error", _ERROR, "a disk failed to read or write",
-        kernel=True),
-    Symptom("EXT4-fs error", "", "kernel", "io-error", _ERROR, "a file system is damaged", kernel=True),
+        "kernel", "hung-task", _ERROR, "a process hung in the kernel", _of_process),
+    Symptom("I/O error, dev ", "", "kernel", "io-error", _ERROR, "a disk failed to read or write"),
+    Symptom("EXT4-fs error", "", "kernel", "io-error", _ERROR, "a file system is damaged"),
     Symptom("nfs: server ", r"nfs: server \S{1,255} not responding", "kernel", "io-error", _ERROR,
-        "a file server did not answer", kernel=True, inside=True),
+        "a file server did not answer", inside=True),
     Symptom("[Hardware Error]", "", "kernel", "hardware-error", _ERROR,
-        "the machine reported a hardware error", kernel=True),
+        "the machine reported a hardware error"),
     Symptom("AER: ", r"AER: .{0,200}?(?:[Ff]atal|[Uu]ncorrect)", "kernel", "pcie-error", _ROOT,
-        "the PCIe bus reported an error", kernel=True, inside=True),
+        "the PCIe bus reported an error", inside=True),
 )  # fmt: skip
 
 _SERVICE_MANAGER: tuple[Symptom, ...] = (
@@ -269,9 +304,9 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
     Symptom("Failed with result", _UNIT + r"Failed with result '(?P<result>[\w-]{1,40})'", "service", "",
         _SERVICE, "how the service manager saw the end", _result),
     Symptom("Result=", rf"Result=(?P<result>{_RESULTS})$", "service", "", _SERVICE,
-        "how the service manager saw the end", _result),
+        "how the service manager saw the end", _result, by="unsigned"),
     Symptom("Active: failed (Result: ", rf"\s*Active: failed \(Result: (?P<result>{_RESULTS})\)", "service",
-        "", _SERVICE, "how the service manager saw the end", _result),
+        "", _SERVICE, "how the service manager saw the end", _result, by="unsigned"),
     Symptom("killed by the OOM killer", _UNIT + "A process of this unit has been killed by the OOM killer",
         "service", "oom-kill", _ROOT, "systemd says that the OOM killer ended a process", _of_service),
     Symptom(" due to memory ", r"Killed /\S{1,300} due to memory (?:pressure|used)", "service", "oom-kill",
@@ -279,7 +314,7 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
     Symptom("Failed to load environment files: ", _UNIT + "Failed to load environment files: ", "service",
         "resources", _ROOT, "systemd could not start the program", _of_service),
     Symptom("Failed at step ", r"Failed at step (?P<step>[A-Z_]{2,30}) spawning ", "service", "exec", _ROOT,
-        "systemd could not start the program", _exec, inside=True),
+        "systemd could not start the program", _exec, inside=True, alone=_UNIT),
     Symptom("operation timed out", _UNIT + r"(?:[Ss]tart|[Rr]eload)(?:-pre|-post)? operation timed out",
         "service", "timeout", _TIMEOUT, "systemd gave up waiting for the start", _of_service),
     Symptom("Watchdog timeout (limit", _UNIT + r"Watchdog timeout \(limit", "service", "watchdog", _TIMEOUT,
@@ -311,11 +346,12 @@ _CHILDREN: tuple[Symptom, ...] = (
         r"failed \(exitcode: (?P<code>-?\d{1,6})\) local_rank: (?P<index>\d{1,6}) \(pid: (?P<pid>\d{1,10})\)",
         "signal", "died", _DEATH, "", _died, inside=True),
     Symptom(" exited with code ", r"[\w.-]{1,200} exited with code (?P<code>\d{1,3})$", "signal", "died",
-        _DEATH, "", _exited),
+        _DEATH, "", _exited, by="unsigned"),
     Symptom("A worker died or was killed while executing a task", r".{0,4000}?Worker PID: (?P<pid>\d{1,10})",
         "signal", "died", _DEATH, "", _died),
     Symptom(" dumped core", r"Process (?P<pid>\d{1,10}) \(.{1,64}\) of user \d{1,10} dumped core", "signal",
-        "core-dump", _DEATH, "a process was killed by a signal that makes it dump core", _of_process),
+        "core-dump", _DEATH, "a process was killed by a signal that makes it dump core", _of_process,
+        by="manager"),
     Symptom("has been marked dead because ", r"The node with node id: .{1,600}?has been marked dead because ",
         "error", "ray-node-died", _CONSEQUENCE, "Ray gave up one of its hosts"),
     Symptom("killed due to memory pressure", "", "signal", "ray-memory-monitor", _ROOT,
@@ -323,15 +359,15 @@ _CHILDREN: tuple[Symptom, ...] = (
     Symptom("killed due to the node running low on memory", "", "signal", "ray-memory-monitor", _ROOT,
         "Ray's memory monitor ended a worker"),
     Symptom("Segmentation fault", _SHELL + "Segmentation fault" + _DUMPED, "signal", "SIGSEGV", _DEATH,
-        "a process was killed by SIGSEGV"),
+        "a process was killed by SIGSEGV", by="unsigned"),
     Symptom("Bus error", _SHELL + "Bus error" + _DUMPED, "signal", "SIGBUS", _DEATH,
-        "a process was killed by SIGBUS"),
+        "a process was killed by SIGBUS", by="unsigned"),
     Symptom("Illegal instruction", _SHELL + "Illegal instruction" + _DUMPED, "signal", "SIGILL", _DEATH,
-        "a process was killed by SIGILL"),
+        "a process was killed by SIGILL", by="unsigned"),
     Symptom("Aborted", _SHELL + "Aborted" + _DUMPED, "signal", "SIGABRT", _DEATH,
-        "a process was killed by SIGABRT"),
+        "a process was killed by SIGABRT", by="unsigned"),
     Symptom("Killed", _SHELL + "Killed" + _DUMPED, "signal", "SIGKILL", _DEATH,
-        "a process was killed by SIGKILL; by whom is not said"),
+        "a process was killed by SIGKILL; by whom is not said", by="unsigned"),
     Symptom("*** SIG", r"\*\*\* (?P<name>SIG(?:SEGV|ABRT|BUS|ILL|FPE)) (?:received at time=|\(@0x)", "native",
         "signal", _ROOT, "a process caught a fatal signal",
         lambda symptom, line, match: symptom.hit(line, type=match["name"]), inside=True),

@@ -41,6 +41,7 @@ def peel(line: Line) -> bool:
         line.part = match[6] == "P"
     line.text = text[match.end() :]
     line.enveloped = True
+    line.author = line.author or "program"
     return True
 
 
@@ -53,6 +54,7 @@ def from_json(line: Line, fields: Mapping[str, Any]) -> bool:
     line.text = text[:-1] if not line.part else text
     line.at(times.stamp(str(fields.get("time", ""))[:64]))
     line.enveloped = True
+    line.author = line.author or "program"
     return True
 
 
@@ -73,4 +75,5 @@ class Compose:
         line.identifier = line.identifier or match[1]
         line.text = line.text[match.end() :]
         line.enveloped = True
+        line.author = line.author or "program"
         return True

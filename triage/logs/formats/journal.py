@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.line import Author, Line
 
 STARTS = "[JFMASOND0123456789TW"
 
@@ -82,8 +82,20 @@ def _written_by(line: Line, who: str, pid: str | None) -> None:
     line.identifier = who
     if pid:
         line.pid = int(pid)
-    if who == "kernel":
-        line.kernel = True
+    line.author = _author(who, pid)
+
+
+def _author(who: str, pid: str | None) -> Author:
+    """Whose line it is. What users send is in the text of a service's lines, not in this.
+
+    The kernel has no pid, as a program that calls itself `kernel` has. systemd speaks as `(python)` while
+    it makes the process of that program.
+    """
+    if who == "kernel" and not int(pid or 0):
+        return "kernel"
+    if who.startswith(("systemd-", "(")) or who == "systemd":
+        return "manager"
+    return "program" if who or pid else ""
 
 
 def from_json(line: Line, fields: Mapping[str, Any]) -> bool:
@@ -108,11 +120,12 @@ def fill(line: Line, fields: Mapping[str, Any]) -> None:
     pid = _one(fields.get("_PID"))
     who = _one(fields.get("SYSLOG_IDENTIFIER")) or _one(fields.get("_COMM"))
     _written_by(line, who, pid if pid.isdecimal() and len(pid) < 11 else None)
-    if _one(fields.get("_TRANSPORT")) == "kernel":
-        line.kernel = True
+    transport = _one(fields.get("_TRANSPORT"))
+    if transport in ("kernel", "stdout"):  # systemd and the kernel write to no standard output
+        line.author = "kernel" if transport == "kernel" else "program"
     priority = _one(fields.get("PRIORITY"))
     # of a service's output it only says which stream it came from
-    if (line.kernel or who.startswith("systemd")) and len(priority) == 1 and priority in "01234567":
+    if line.author in ("kernel", "manager") and len(priority) == 1 and priority in "01234567":
         line.level = PRIORITIES[int(priority)]
     for title in (_one(fields.get("_CMDLINE")), _one(fields.get("_COMM"))):
         if _TITLE.match(title):

@@ -50,8 +50,11 @@ def peel(line: Line) -> bool:
         line.at(times.seconds(date, match[3]))
     if level and level[1]:
         line.level = LEVELS.get(level[1], level[1].upper())
-    line.identifier = line.identifier or "kernel"
-    line.kernel = line.identifier == "kernel"
+    if not line.author:
+        # in front of a program's own prefix it is only text that looks like the kernel's
+        line.author = "program" if line.repeating or line.tag_pid is not None else "kernel"
+    if line.kernel:
+        line.identifier = line.identifier or "kernel"
     line.head = True
     line.text = text[match.end() :]
     return True
