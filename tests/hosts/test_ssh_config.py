@@ -121,3 +121,16 @@ def test_known_hosts_files(home: Path) -> None:
 def test_proxy_command_none_is_none(home: Path) -> None:
     assert resolved("gpu01", home, "Host *\n ProxyCommand none\n ProxyJump none\n").proxy_command == ""
     assert resolved("gpu01", home, "Host *\n ProxyJump none\n").jumps == ()
+
+
+def test_what_an_inventory_says_comes_before_the_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host gpu01 10.0.0.9\n  User ops\n  Port 22\n  IdentityFile ~/.ssh/a\n  ProxyJump jump\n")
+    options = ConnectionOptions(
+        config, address="10.0.0.9", user="kimi", port=2222, identity_file=Path("~/.ssh/b")
+    )
+    found = resolve("gpu01", options)
+    assert (found.alias, found.address) == ("gpu01", "kimi@10.0.0.9:2222")
+    assert [path.name for path in found.identities] == ["b", "a"]
+    assert found.jumps == ("jump",)
+    assert resolve("me@gpu01:23", options).address == "me@10.0.0.9:23"

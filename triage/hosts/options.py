@@ -17,10 +17,15 @@ class ConnectionOptions:
     known: refused, or added to known_hosts; a changed key is always refused, whatever the
     configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
     the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
-    root through `sudo -n`.
+    root through `sudo -n`. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
+    they are of the host itself, not of its jumps.
     """
 
     ssh_config: Path | None = None
     host_key: HostKeyPolicy = "strict"
     connect_timeout: float = 15.0
     become: bool = False
+    address: str = ""
+    user: str = ""
+    port: int = 0
+    identity_file: Path | None = None

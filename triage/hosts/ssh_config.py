@@ -60,14 +60,14 @@ class Target:
 def resolve(name: str, options: ConnectionOptions) -> Target:
     """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
     user, alias, port = _split(name)
-    config = _lookup(alias, options)
+    config = _lookup(options.address or alias, options)
 
     def value(key: str, default: str = "") -> str:
         return str(config.get(key) or default)
 
-    hostname = value("hostname", alias)
+    hostname = value("hostname", options.address or alias)
     try:
-        port = port or int(value("port", "22"))
+        port = port or options.port or int(value("port", "22"))
         timeout = float(value("connecttimeout", str(options.connect_timeout)))
         keepalive = int(value("serveraliveinterval", "30"))
     except ValueError as error:
@@ -78,11 +78,13 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
     identities = config.get("identityfile") or [
         path for path in DEFAULT_IDENTITIES if Path(path).expanduser().exists()
     ]
+    if options.identity_file:
+        identities = [str(options.identity_file), *identities]
     jump = value("proxyjump", "none")
     certificates = value("certificatefile")
     return Target(
         alias=alias,
-        user=user or value("user") or getpass.getuser(),
+        user=user or options.user or value("user") or getpass.getuser(),
         hostname=hostname,
         port=port,
         key_name=key_name,

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import paramiko
 
@@ -50,8 +50,9 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
         if via is not None:
             stack.callback(via.close)
         else:
+            of_jumps = replace(options, address="", user="", port=0, identity_file=None)
             for jump in target.jumps:
-                via = dial(resolve(jump, options), options, via, depth + 1)
+                via = dial(resolve(jump, of_jumps), of_jumps, via, depth + 1)
                 stack.pop_all()
                 stack.callback(via.close)
         complaints = stack.enter_context(tempfile.TemporaryFile())
