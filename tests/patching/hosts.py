@@ -13,7 +13,19 @@ from triage.patching.remote import BOOTSTRAP
 from triage.patching.transaction import HostTree
 
 # What the agent does to the machine. Each is a place where the power can go.
-CALLS = ["open", "write", "fsync", "rename", "unlink", "mkdir", "fchown", "fchmod", "ftruncate", "pwrite"]
+CALLS = [
+    "open",
+    "write",
+    "fsync",
+    "rename",
+    "unlink",
+    "mkdir",
+    "symlink",
+    "fchown",
+    "fchmod",
+    "ftruncate",
+    "pwrite",
+]
 
 TRACER = """
 import json, os
@@ -28,6 +40,8 @@ def watch(name):
         count += plan["when"] != "half" or name == "write"
         here = count == plan["at"]
         if here and plan["fail"]:
+            if plan["when"] == "after":
+                real(*args, **kwargs)
             raise OSError(plan["fail"], os.strerror(plan["fail"]))
         if here and plan["when"] == "before":
             os._exit(137)
@@ -48,6 +62,11 @@ def watch(name):
     setattr(os, name, call)
 
 plain = open
+if plan["slow"]:
+    import time
+
+    clock = time.time
+    time.time = lambda: clock() - plan["slow"]
 for name in plan["calls"]:
     watch(name)
 """
@@ -59,7 +78,8 @@ class Host(LocalConnection):
     def __init__(self) -> None:
         self.at = 0
         self.when = "before"  # before, after, or half of a write
-        self.fail = 0  # an errno instead of death
+        self.fail = 0  # an errno instead of death; with `after`, of a call that did what it was asked to
+        self.slow = 0.0  # seconds by which its clock is behind
         self.log = ""
         self.runs = 0
 
@@ -72,10 +92,15 @@ class Host(LocalConnection):
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
         self.runs += 1
-        if self.at or self.log:
+        if self.at or self.log or self.slow:
             plan = {
-                "at": self.at, "when": self.when, "fail": self.fail, "log": self.log, "calls": CALLS
-            }  # fmt: skip
+                "at": self.at,
+                "when": self.when,
+                "fail": self.fail,
+                "slow": self.slow,
+                "log": self.log,
+                "calls": CALLS,
+            }
             traced = TRACER.format(plan=json.dumps(plan)) + "\n" + BOOTSTRAP
             argv = [traced if item == BOOTSTRAP else item for item in argv]
         return super().run(argv, stdin=stdin, timeout=timeout, limit=limit)

@@ -11,15 +11,17 @@ with a request, to the interpreter of the tree that is patched; it answers with 
     {"op": "apply", "patch": ID, "distribution": NAME, "by": WHO,
      "files": [{"module": .., "path": .., "before": SHA256, "after": SHA256, "data": BASE64}]}
                                                           -> {"change": {...}, "new": true}
-    {"op": "rollback", "change": ID, "by": WHO}                    -> {"change": {...}, "new": true}
-    {"op": "recover", "by": WHO}                                 -> {"changes": [those that it settled]}
+    {"op": "rollback", "change": ID, "by": WHO}           -> {"change": {...}, "new": true}
+    {"op": "recover", "by": WHO}                          -> {"changes": [those that it settled]}
     {"op": "show", "change": ID}                          -> {"change": {...}, "before": [BASE64],
                                                              "now": [BASE64]}
 
 The ledger is a directory a change, `changes/ID`, with `change.json` and the old bytes of every file
 as `0.before`, `1.before`, ... The directory comes into being, whole and synced, by one rename before
 the first file is touched, and `change.json` is only ever replaced, so a cut at any point leaves the
-old file or the new one and a record that names both. Files are written beside and renamed.
+old file or the new one and a record that names both. Files are written beside and renamed. A record
+that cannot be read is shown as `unreadable` and blocks nothing else: what may be changed is decided
+on the digests of the files.
 """
 
 # ruff: noqa: B905 - zip has no `strict` before Python 3.10
@@ -29,6 +31,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import importlib.machinery
 import json
 import os
 import pwd
@@ -48,9 +51,23 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SYSTEM_LEDGER = "/var/lib/triage"
+FORMAT = 1  # of change.json
+NAME = re.compile(r"([0-9]{8})T([0-9]{12})Z-[A-Za-z0-9-]+\Z")  # of a change: when, and its patch
+INTERRUPTED = ("applying", "reverting")
+STATES = (*INTERRUPTED, "applied", "undone", "reverted", "abandoned")
 MAX_FILE = 8 * 1024 * 1024  # bytes
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-FULL = (errno.ENOSPC, errno.EDQUOT)
+GONE = (FileNotFoundError, NotADirectoryError)
+KINDS = {
+    errno.EACCES: "denied",
+    errno.EPERM: "denied",
+    errno.EROFS: "read-only",
+    errno.ENOSPC: "full",
+    errno.EDQUOT: "full",
+}
+ACCESS_LIST = "system.posix_acl_access"
+SIGNATURES = ("security.ima", "security.evm")  # of the bytes that a file holds
+# In the order in which Python looks for a module.
+SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, ".py", ".pyc")
 
 
 class Refused(Exception):
@@ -75,10 +92,7 @@ class Target:
         os.close(self.fd)
 
     def stat(self) -> "os.stat_result":
-        found = os.stat(self.name, dir_fd=self.fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise Refused("changed", f"{self.path} is not a regular file")
-        return found
+        return os.stat(self.name, dir_fd=self.fd)
 
     def link(self) -> "str":
         """What it points to where it is a symbolic link, else ""."""
@@ -88,21 +102,14 @@ class Target:
             return ""
 
     def read(self) -> "bytes":
-        self.stat()
-        fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.fd)
-        try:
-            return read_all(fd, self.path)
-        finally:
-            os.close(fd)
+        return read_file(self.path, self.name, self.fd)
 
     def digest(self) -> "str":
         """SHA-256 of its bytes; "" when it is gone."""
         try:
             return sha256(self.read())
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                return ""
-            raise
+        except GONE:
+            return ""
 
     def stage(self, temporary: "str", data: "bytes") -> "None":
         """Write the new file beside the old one: same mode, owner and extended attributes, synced."""
@@ -115,13 +122,20 @@ class Target:
             if (new.st_uid, new.st_gid) != (like.st_uid, like.st_gid):
                 os.fchown(fd, like.st_uid, like.st_gid)
             os.fchmod(fd, stat.S_IMODE(like.st_mode))
-            self._keep_attributes(fd)
+            keep_attributes(self.path, fd)
             os.fsync(fd)
         finally:
             os.close(fd)
 
-    def stage_link(self, temporary: "str", target: "str") -> "None":
-        os.symlink(target, temporary, dir_fd=self.fd)
+    def stage_old(self, temporary: "str", data: "bytes", link: "str") -> "None":
+        """As `stage`; of what was a symbolic link that link, where it still leads to the same bytes."""
+        if link:
+            os.symlink(link, temporary, dir_fd=self.fd)
+            with contextlib.suppress(OSError, Refused):
+                if read_file(self.path, temporary, self.fd) == data:
+                    return
+            self.discard(temporary)
+        self.stage(temporary, data)
 
     def replace(self, temporary: "str") -> "None":
         os.rename(temporary, self.name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
@@ -129,13 +143,12 @@ class Target:
 
     def discard(self, temporary: "str") -> "None":
         with contextlib.suppress(FileNotFoundError):
+            # A read-only file system refuses to remove even what is not there.
+            os.stat(temporary, dir_fd=self.fd, follow_symlinks=False)
             os.unlink(temporary, dir_fd=self.fd)
 
     def forget_bytecode(self) -> "list[str]":
-        """Remove what was compiled from the old source; give what could not be removed.
-
-        Python compares time and size, but not for unchecked bytecode, and a second is a long time.
-        """
+        """Remove what was compiled from earlier source; give what stays and would be run all the same."""
         stem, left = self.name[: -len(".py")], []
         cache = os.path.join(self.directory, "__pycache__")
         try:
@@ -144,26 +157,13 @@ class Target:
             return []
         for name in names:
             if name.startswith(stem + ".") and name.endswith(".pyc"):
+                path = os.path.join(cache, name)
                 try:
-                    os.unlink(os.path.join(cache, name))
+                    os.unlink(path)
                 except OSError:
-                    left.append(os.path.join(cache, name))
+                    if is_run(path, self.stat()):
+                        left.append(path)
         return left
-
-    def _keep_attributes(self, fd: "int") -> "None":
-        path = os.path.join(self.directory, self.name)
-        try:
-            names = os.listxattr(path)
-        except OSError:
-            return
-        for name in names:
-            value = os.getxattr(path, name)
-            try:
-                same = os.getxattr(fd, name) == value
-            except OSError:
-                same = False
-            if not same:
-                os.setxattr(fd, name, value)
 
 
 class Ledger:
@@ -177,11 +177,12 @@ class Ledger:
     def locked(self, by: "str") -> "Iterator[None]":
         """Hold the ledger alone. Raises Refused when another run does."""
         make_directory(self.changes)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(os.path.join(self.directory, "lock"), flags, 0o644)
+        path = os.path.join(self.directory, "lock")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with naming(path):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.read(fd, 500).decode("utf-8", "replace").strip()
                 raise Refused("locked", holder or "another run") from None
@@ -191,27 +192,50 @@ class Ledger:
         finally:
             os.close(fd)
 
-    def load(self) -> "list[Json]":
-        """Every change, oldest first. Raises Refused for a record that cannot be read."""
+    def names(self) -> "list[str]":
         try:
-            names = sorted(os.listdir(self.changes))
-        except (FileNotFoundError, NotADirectoryError):
+            return sorted(name for name in os.listdir(self.changes) if NAME.match(name))
+        except GONE:
             return []
-        return [self.get(name) for name in names if not name.startswith(".")]
+
+    def load(self) -> "list[Json]":
+        """Every change, oldest first; one that cannot be read is `unreadable`, its note says why."""
+        changes = []
+        for name in self.names():
+            try:
+                changes.append(self.get(name))
+            except (OSError, Refused) as error:
+                texts = dict.fromkeys(("patch", "at", "by", "distribution", "version"), "")
+                why = {"id": name, "state": "unreadable", "files": [], "notes": [str(error)]}
+                changes.append(dict(texts, ledger=self.directory, **why))
+        return changes
 
     def get(self, name: "str") -> "Json":
-        path = os.path.join(self.changes, name, "change.json")
-        if not re.match(r"[A-Za-z0-9-]+\Z", name) or not os.path.exists(path):
+        """One change. Raises Refused for a name that is not there and a record that cannot be read."""
+        if name not in self.names():
             raise Refused("unknown", f"there is no change {name} in {self.directory}")
+        path = os.path.join(self.changes, name, "change.json")
         try:
-            with open(path, "rb") as file:
-                change = json.loads(file.read().decode("utf-8"))  # type: Json
-            if change["id"] != name or not isinstance(change["files"], list):
-                raise ValueError
-        except (ValueError, KeyError, TypeError):
-            raise Refused("ledger", f"{path} is not a record of a change") from None
+            change = json.loads(read_file(path).decode("utf-8"))  # type: Json
+            newer = change.get("format", FORMAT) > FORMAT
+            if not newer:
+                check_record(change, name)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, *GONE):
+            happened = f"{path} is not a record of a change; its files' old bytes are beside it, as N.before"
+            raise Refused("ledger", happened) from None
+        if newer:
+            raise Refused("ledger", f"{path} was written by a newer version of triage")
         change["ledger"] = self.directory
         return change
+
+    def next_name(self, patch: "str") -> "str":
+        """A name that sorts after all others, wherever the clock went meanwhile."""
+        seconds = time.time()
+        digits = time.strftime("%Y%m%d%H%M%S", time.gmtime(seconds)) + f"{int(seconds % 1 * 1e6):06d}"
+        last = NAME.match(max(self.names(), default=""))
+        if last and "".join(last.groups()) >= digits:
+            digits = str(int("".join(last.groups())) + 1)
+        return f"{digits[:8]}T{digits[8:]}Z-{patch}"
 
     def begin(self, change: "Json", backups: "list[bytes]") -> "None":
         """Record what is about to happen, with the old bytes."""
@@ -240,46 +264,48 @@ class Ledger:
     def backup(self, change: "Json", index: "int") -> "bytes":
         """The old bytes of a file. Raises Refused when they are not what was put away."""
         path = os.path.join(self.changes, change["id"], f"{index}.before")
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            data = read_all(fd, path)
-        finally:
-            os.close(fd)
+        data = read_file(path)
         if sha256(data) != change["files"][index]["before"]:
             raise Refused("backup", f"{path} is not what was put away")
         return data
 
-    def recover(self) -> "list[Json]":
-        """Finish or take back what an earlier run left in the middle; give the changes it settled."""
+    def recover(self, paths: "set[str] | None" = None) -> "list[Json]":
+        """Finish or take back what an earlier run left in the middle; give the changes it settled.
+
+        With `paths`, a change of other files that cannot be settled now is left for later.
+        """
         for name in os.listdir(self.changes):
             if name.startswith(".new-"):  # cut before it was on record: no file was touched
                 discard_directory(os.path.join(self.changes, name))
         settled = []
         for change in self.load():
-            if change["state"] not in ("applying", "reverting"):
+            if change["state"] not in INTERRUPTED:
                 continue
             try:
                 if change["state"] == "applying":
                     self.finish_or_undo(change)
                 else:
                     self.restore(change)
-            except (FileNotFoundError, NotADirectoryError, Refused) as error:
+            except (Refused, *GONE) as error:
                 self.settle(change, "abandoned", str(error))
+            except OSError:
+                if paths is None or paths & paths_of(change):
+                    raise
+                continue
             settled.append(change)
         return settled
 
     def finish_or_undo(self, change: "Json") -> "None":
         """An apply that did not come to its end: done where all files are new, taken back otherwise."""
         with targets(change) as places:
-            digests = [place.digest() for place in places]
-            if all(found == file["after"] for found, file in zip(digests, change["files"])):
+            if all(place.digest() == file["after"] for place, file in zip(places, change["files"])):
                 for index, place in enumerate(places):
                     place.discard(temporary(change, index))
                 self.settle(change, "applied", bytecode_note(places))
                 return
         self.restore(change, "undone")
 
-    def restore(self, change: "Json", state: "str" = "reverted") -> "None":
+    def restore(self, change: "Json", state: "str" = "reverted", note: "str" = "") -> "None":
         """Put the old bytes back where the new ones are, and record it."""
         foreign = []
         with targets(change) as places:
@@ -288,15 +314,13 @@ class Ledger:
                 place.discard(beside)
                 found = place.digest()
                 if found == file["after"]:
+                    old = self.backup(change, index)
                     with naming(place.path):
-                        if file["symlink"]:
-                            place.stage_link(beside, file["symlink"])
-                        else:
-                            place.stage(beside, self.backup(change, index))
+                        place.stage_old(beside, old, file["symlink"])
                         place.replace(beside)
                 elif found != file["before"]:
                     foreign.append(file["path"])
-            note = bytecode_note(places)
+            note = bytecode_note(places) or note
         if foreign:
             note = f"{', '.join(foreign)} was changed by another hand and is left as it is"
             state = "abandoned"
@@ -313,23 +337,22 @@ def read_module(roots: "list[str]", module: "str") -> "Json":
     if not all(part.isidentifier() for part in module.split(".")):
         return dict(found, missing=True)
     for root in roots:
+        archive = file_in(root)
+        if archive:
+            return dict(found, error=f"{archive} is an archive; only an unpacked package can be changed")
         stem = os.path.join(root, *module.split("."))
-        for path in (os.path.join(stem, "__init__.py"), stem + ".py"):
+        for path in (base + suffix for base in (os.path.join(stem, "__init__"), stem) for suffix in SUFFIXES):
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                    continue
-                return dict(found, error=f"{path}: {error.strerror}")
-            try:
-                data = read_all(fd, path)
+                os.stat(path)
+                if not path.endswith(".py"):
+                    return dict(found, error=f"{path} is what is imported, and it is not source")
+                text = base64.b64encode(read_file(path)).decode("ascii")
+            except GONE:
+                continue
             except (OSError, Refused) as error:
-                return dict(found, error=str(error))
-            finally:
-                os.close(fd)
+                return dict(found, error=said(error))
             directory, name = os.path.split(path)
-            real = os.path.join(os.path.realpath(directory), name)
-            return dict(found, path=real, data=base64.b64encode(data).decode("ascii"))
+            return dict(found, path=os.path.join(os.path.realpath(directory), name), data=text)
     return dict(found, missing=True)
 
 
@@ -347,13 +370,9 @@ def search(request: "Json") -> "Json":
                     continue
                 looked += 1
                 try:
-                    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    try:
-                        data = read_all(fd, path)
-                    finally:
-                        os.close(fd)
+                    data = read_file(path)
                 except (OSError, Refused) as error:
-                    unread.append([path, str(error)])
+                    unread.append([path, said(error)])
                     continue
                 if any(needle in data for needle in needles):
                     stem = os.path.relpath(path, root)[: -len(".py")].replace(os.sep, ".")
@@ -369,7 +388,7 @@ def status(request: "Json") -> "Json":
     """Every change on record for this user, for root, and for the owners of the roots."""
     changes = [described(change) for change in own_ledger(request).load()]
     for directory in other_ledgers(request):
-        with contextlib.suppress(OSError, Refused):
+        with contextlib.suppress(OSError):
             changes.extend(described(change) for change in Ledger(directory).load())
     return {"changes": sorted(changes, key=lambda change: change["id"])}
 
@@ -377,9 +396,10 @@ def status(request: "Json") -> "Json":
 def apply(request: "Json") -> "Json":
     ledger = own_ledger(request)
     with ledger.locked(request["by"]):
-        ledger.recover()
+        ledger.recover(paths_of(request))
         change = {
-            "id": "{}-{}".format(moment(), request["patch"]),
+            "format": FORMAT,
+            "id": ledger.next_name(request["patch"]),
             "patch": request["patch"],
             "state": "applying",
             "at": now(),
@@ -410,11 +430,11 @@ def apply(request: "Json") -> "Json":
             ledger.begin(change, backups)
             try:
                 replace_all(change, places, contents)
-            except BaseException:
+            except BaseException as error:
                 with contextlib.suppress(OSError, Refused):  # what this cannot do, the next run does
-                    ledger.restore(change, "undone")
+                    ledger.restore(change, "undone", said(error))
                 raise
-            ledger.settle(change, "applied", bytecode_note(places))
+            ledger.settle(change, "applied")
         return {"change": described(change), "new": True}
 
 
@@ -429,16 +449,9 @@ def replace_all(change: "Json", places: "list[Target]", contents: "list[bytes]")
             place.replace(temporary(change, index))
             if place.digest() != file["after"]:
                 raise Refused("changed", file["path"] + " changed in this moment")
-
-
-@contextlib.contextmanager
-def naming(path: "str") -> "Iterator[None]":
-    """Make errors name the whole path, not a name in a directory that is held open."""
-    try:
-        yield
-    except OSError as error:
-        error.filename, error.filename2 = path, None
-        raise
+    left = bytecode_note(places)
+    if left:
+        raise Refused("bytecode", left)
 
 
 def already_applied(ledger: "Ledger", change: "Json", places: "list[Target]") -> "Json | None":
@@ -454,23 +467,26 @@ def already_applied(ledger: "Ledger", change: "Json", places: "list[Target]") ->
 
 
 def rollback(request: "Json") -> "Json":
-    ledger = own_ledger(request)
+    ledger = holding(request)
     with ledger.locked(request["by"]):
-        ledger.recover()
+        settled = ledger.recover(paths_of(ledger.get(request["change"])))
         change = ledger.get(request["change"])
-        if change["state"] == "reverted":
-            return {"change": described(change), "new": False}
+        if change["state"] in ("reverted", "undone"):
+            return {"change": described(change), "new": change["id"] in [item["id"] for item in settled]}
         if change["state"] != "applied":
-            raise Refused("state", "the change is " + change["state"])
-        paths = {file["path"] for file in change["files"]}
+            raise Refused("state", "; ".join(["the change is " + change["state"], *change["notes"]]))
         for other in ledger.load():
-            shared = paths & {file["path"] for file in other["files"]}
-            if shared and other["state"] == "applied" and other["id"] > change["id"]:
+            if (
+                other["state"] == "applied"
+                and other["id"] > change["id"]
+                and paths_of(other) & paths_of(change)
+            ):
                 raise Refused("newer", other["id"])
         with targets(change) as places:
             for place, file in zip(places, change["files"]):
-                if place.digest() not in (file["before"], file["after"]):
-                    raise Refused("drifted", file["path"] + " has changed since")
+                found = place.digest()
+                if found not in (file["before"], file["after"]):
+                    raise Refused("drifted", file["path"] + (" has changed since" if found else " is gone"))
         for index in range(len(change["files"])):
             ledger.backup(change, index)
         ledger.settle(change, "reverting")
@@ -488,7 +504,7 @@ def recover(request: "Json") -> "Json":
 
 def show(request: "Json") -> "Json":
     """A change with the old and the present bytes of its files."""
-    ledger = own_ledger(request)
+    ledger = holding(request)
     change = ledger.get(request["change"])
     with targets(change) as places:
         present = [place.read() for place in places]
@@ -513,13 +529,59 @@ def targets(change: "Json") -> "Iterator[list[Target]]":
             place.close()
 
 
+@contextlib.contextmanager
+def naming(path: "str") -> "Iterator[None]":
+    """Make errors name the whole path, not a name in a directory that is held open."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+
+
+def paths_of(change: "Json") -> "set[str]":
+    return {file["path"] for file in change["files"]}
+
+
 def temporary(change: "Json", index: "int") -> "str":
     return ".triage-{}-{}".format(change["id"], index)
 
 
+def keep_attributes(path: "str", fd: "int") -> "None":
+    """Give an open file the extended attributes of another, access list and security label included."""
+    wanted, present = attributes(path), attributes(fd)
+    for name in sorted(wanted):
+        if present.get(name) != wanted[name]:
+            os.setxattr(fd, name, wanted[name])
+    if ACCESS_LIST in present and ACCESS_LIST not in wanted:  # the directory's default
+        os.removexattr(fd, ACCESS_LIST)
+
+
+def attributes(place: "str | int") -> "dict[str, bytes]":
+    try:
+        names = os.listxattr(place)
+    except OSError:
+        return {}
+    return {name: os.getxattr(place, name) for name in names if name not in SIGNATURES}
+
+
+def is_run(bytecode: "str", source: "os.stat_result") -> "bool":
+    """Whether Python takes this bytecode for that of the source: by a hash that it does not check, or by
+    time and size."""
+    try:
+        head = read_file(bytecode)
+    except (OSError, Refused):
+        return True
+    flags = int.from_bytes(head[4:8], "little")
+    if flags & 1:
+        return not flags & 2
+    stamp = [int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF]
+    return [int.from_bytes(head[start : start + 4], "little") for start in (8, 12)] == stamp
+
+
 def bytecode_note(places: "list[Target]") -> "str":
     left = [path for place in places for path in place.forget_bytecode()]
-    return "stale bytecode could not be removed: " + ", ".join(left) if left else ""
+    return "stale bytecode would be run and could not be removed: " + ", ".join(left) if left else ""
 
 
 def check_compiles(data: "bytes", path: "str") -> "None":
@@ -532,21 +594,37 @@ def check_compiles(data: "bytes", path: "str") -> "None":
         raise Refused("compile", f"{path} would not compile under {version}: {error}") from None
 
 
+def check_record(change: "Json", name: "str") -> "None":
+    """Raises KeyError, TypeError or ValueError for what is not the record of that change."""
+    texts = [change[key] for key in ("patch", "at", "by", "distribution", "version")] + change["notes"]
+    for file in change["files"]:
+        texts += [file[key] for key in ("module", "path", "before", "after", "symlink")]
+        texts += [] if isinstance(file["links"], int) else [None]
+    known = change["id"] == name and change["state"] in STATES and len(change["files"]) > 0
+    if not known or not all(isinstance(text, str) for text in texts):
+        raise ValueError
+
+
 def described(change: "Json") -> "Json":
-    """A change with what is on disk now."""
+    """A change with what is on disk now: a digest, None where a file is gone, "" where it cannot be read."""
     files = []
     for file in change["files"]:
+        found = None  # type: str | None
         try:
             with targets({"files": [file]}) as places:
-                found = places[0].digest()
+                found = places[0].digest() or None
+        except GONE:
+            pass
         except (OSError, Refused):
             found = ""
-        files.append(dict(file, now=found or None))
+        files.append(dict(file, now=found))
     return dict(change, files=files, installed=installed_version(change))
 
 
 def installed_version(change: "Json") -> "str":
     """The version of the distribution beside the first file's package, by its dist-info; "" without one."""
+    if not change["files"]:
+        return ""
     first = change["files"][0]
     root = first["path"]
     depth = len(first["module"].split(".")) + (1 if root.endswith("/__init__.py") else 0)
@@ -583,6 +661,16 @@ def other_ledgers(request: "Json") -> "list[str]":
     return [directory for directory in dict.fromkeys(found) if directory != own]
 
 
+def holding(request: "Json") -> "Ledger":
+    """This user's ledger, for a change in it. Raises Refused where the change is in another's."""
+    ledger, name = own_ledger(request), request["change"]
+    for directory in () if name in ledger.names() else other_ledgers(request):
+        with contextlib.suppress(OSError):
+            if name in Ledger(directory).names():
+                raise Refused("elsewhere", f"it is on record in {directory}")
+    return ledger
+
+
 def home_ledger(home: "str") -> "str":
     return os.path.join(home, ".local", "state", "triage")
 
@@ -600,12 +688,6 @@ def now() -> "str":
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def moment() -> "str":
-    """UTC to the microsecond, in the order of time: 20261129T164500123456Z."""
-    seconds = time.time()
-    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds)) + f"{int(seconds % 1 * 1e6):06d}Z"
-
-
 def sha256(data: "bytes") -> "str":
     return hashlib.sha256(data).hexdigest()
 
@@ -613,6 +695,15 @@ def sha256(data: "bytes") -> "str":
 def encoded(change: "Json") -> "bytes":
     kept = {key: value for key, value in change.items() if key != "ledger"}
     return (json.dumps(kept, indent=1, sort_keys=True) + "\n").encode("ascii")
+
+
+def file_in(path: "str") -> "str":
+    """The file that a path leads into or is, such as an egg; "" where all of it are directories."""
+    while path and not os.path.isdir(path):
+        if os.path.exists(path):
+            return path
+        path = os.path.dirname(path)
+    return ""
 
 
 def make_directory(path: "str") -> "None":
@@ -632,6 +723,25 @@ def discard_directory(path: "str") -> "None":
     os.rmdir(path)
 
 
+def read_file(path: "str", name: "str" = "", directory: "int | None" = None) -> "bytes":
+    """The bytes of a regular file, and of nothing that could block; `name` is it in an open directory."""
+    with naming(path):
+        fd = os.open(name or path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise Refused("changed", f"{path} is not a regular file")
+            parts, size = [], 0  # type: list[bytes], int
+            while size <= MAX_FILE:
+                part = os.read(fd, 1 << 20)
+                if not part:
+                    return b"".join(parts)
+                parts.append(part)
+                size += len(part)
+        finally:
+            os.close(fd)
+    raise Refused("size", f"{path} is larger than {MAX_FILE} bytes")
+
+
 def write_file(path: "str", data: "bytes", mode: "int" = 0o644) -> "None":
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -645,18 +755,6 @@ def write_all(fd: "int", data: "bytes") -> "None":
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def read_all(fd: "int", path: "str") -> "bytes":
-    parts = []  # type: list[bytes]
-    size = 0
-    while size <= MAX_FILE:
-        part = os.read(fd, 1 << 20)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size += len(part)
-    raise Refused("size", f"{path} is larger than {MAX_FILE} bytes")
 
 
 def sync(directory: "str") -> "None":
@@ -678,15 +776,22 @@ OPERATIONS = {
 }
 
 
+def said(error: "BaseException") -> "str":
+    if isinstance(error, OSError):
+        return f"{error.filename or error.filename2 or 'the host'}: {error.strerror or error}"
+    return str(error) or type(error).__name__
+
+
 def answer(request: "Json") -> "Json":
     try:
         return dict(OPERATIONS[request["op"]](request), ok=True)
     except Refused as refused:
         return {"ok": False, "kind": refused.kind, "message": str(refused)}
     except OSError as error:
-        kind = "denied" if error.errno in DENIED else "full" if error.errno in FULL else "failed"
-        where = error.filename or error.filename2 or request["op"]
-        return {"ok": False, "kind": kind, "message": f"{where}: {error.strerror or error}"}
+        kind = KINDS.get(error.errno or 0, "failed")
+        if kind == "denied" and os.geteuid() == 0:
+            kind = "protected"
+        return {"ok": False, "kind": kind, "message": said(error)}
 
 
 def main(request: "Json") -> "None":

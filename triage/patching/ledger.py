@@ -18,7 +18,11 @@ ChangeState = Literal[
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """One file of a change: SHA-256 digests before and after it, and now (None where it is gone)."""
+    "unreadable",  # the record is damaged or from a newer version, as its note says
+    """One file of a change: SHA-256 digests before and after it, and now.
+
+    `now` is None where the file is gone, "" where it cannot be read.
+    """
 
     module: str
     path: str

@@ -20,6 +20,20 @@ BOOTSTRAP = (
 FLAGS = ("-I", "-S", "-B", "-c", BOOTSTRAP)
 TIMEOUT = 60.0  # seconds
 LIMIT = 256 * 1024 * 1024  # bytes of an answer
+OTHER_PYTHON = "name another interpreter, Python 3.6 or newer, with --python"
+
+# By what the agent calls them: what the host did not let it do, and what it would not do itself.
+_HINDRANCES = {
+    "failed": "",
+    "denied": "add --become, or log in as the owner of the files",
+    "protected": "not even root may: see lsattr for an immutable file, and how its file system is mounted",
+    "read-only": "make that file system writable, then again",
+    "full": "make room on that file system, then again",
+}
+_REFUSALS = {
+    "elsewhere": "add --become, or log in as the user who made the change",
+    "bytecode": "remove it by hand, or add --become",
+}
 
 
 class Agent:
@@ -39,42 +53,40 @@ class Agent:
         to = f"{to} on {self.connection.name}"
         status = f"triage patch status {self.connection.name}"
         if output.code == 127:
-            next = "name another interpreter with --python"
-            raise UnreachableError(doing, to, f"there is no {self.python} on the host", next)
+            raise UnreachableError(doing, to, f"there is no {self.python} on the host", OTHER_PYTHON)
         if output.cut:
             raise UnreachableError(doing, to, why_cut(output.cut, TIMEOUT, LIMIT), status)
+        if output.code is not None and output.code < 0:
+            raise UnreachableError(doing, to, f"it was ended there by signal {-output.code}", status)
         try:
             answer = parse_json(output.stdout)
             ok = answer["ok"]
         except (ValueError, KeyError, TypeError):
             last = output.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             happened = last[0][:300] if last else f"the agent ended with status {output.code}"
-            raise UnreachableError(doing, to, happened, status) from None
+            raise UnreachableError(doing, to, happened, OTHER_PYTHON if output.code else status) from None
         if not isinstance(answer, dict) or not ok:
             raise _error(doing, to, str(answer["kind"]), str(answer["message"]), self.connection.name)
         return answer
 
 
 def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageError:
+    """What the agent refused or could not do, with the way on."""
     status = f"triage patch status {host}"
-    if kind == "locked":
-        return RefusedError(doing, to, f"another run holds the ledger ({message})", "wait for it, then again")
     if kind == "unknown":
         return UsageError(doing, to, message, status)
-    if kind == "newer":
-        return RefusedError(
-            doing,
-            to,
+    if kind in _HINDRANCES:
+        return UnreachableError(doing, to, message, _HINDRANCES[kind] or status)
+    if kind == "locked":
+        message, next = f"another run holds the ledger ({message})", "wait for it, then again"
+    elif kind == "newer":
+        message, next = (
             f"{message} changed the same file later",
             f"triage patch rollback {host} --id {message}",
         )
-    if kind == "denied":
-        return UnreachableError(doing, to, message, "add --become, or log in as the owner of the files")
-    if kind == "full":
-        return UnreachableError(doing, to, message, "make room on that file system, then again")
-    if kind == "failed":
-        return UnreachableError(doing, to, message, status)
-    return RefusedError(doing, to, message, status)
+    else:
+        next = _REFUSALS.get(kind, status)
+    return RefusedError(doing, to, message, next)
 
 
 @functools.cache

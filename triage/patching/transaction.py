@@ -105,11 +105,9 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
     RefusedError when the plan cannot be applied or the host has changed since it was made.
     """
     if plan.state is State.APPLIED:
-        if any(change.interrupted for change in status(tree)):
-            recover(tree)
-            plan = tree.fresh().plan(patch, context)
-        if plan.state is State.APPLIED:
-            return _latest(tree, patch)
+    if plan.state is not State.APPLICABLE and settle(tree):
+        plan = tree.fresh().plan(patch, context)
+        return _latest(tree, patch)
     _refuse_unless_applicable(tree, plan)
     answer = tree.agent.ask(
         "applying",
@@ -152,8 +150,19 @@ def recover(tree: HostTree) -> tuple[Change, ...]:
     return _changes(answer, tree.host)
 
 
-def export(tree: HostTree, change: str) -> tuple[FileEdit, ...]:
-    """What a change made of each file, from its backup to what stands there now."""
+def settle(tree: HostTree) -> tuple[Change, ...]:
+    """`recover`, where an interrupted run left something."""
+    return recover(tree) if any(change.interrupted for change in status(tree)) else ()
+
+
+def export(
+    tree: HostTree, change: str, later: Mapping[str, bytes] = MappingProxyType({})
+) -> tuple[FileEdit, ...]:
+    """What a change made of each file, from its backup to what stands there now.
+
+    `later` is, by path, what stood there when a later change was made. Raises RefusedError when a file
+    is not as the change left it.
+    """
     doing = "exporting"
     answer = tree.agent.ask(doing, change, op="show", change=change)
     found = _change(answer, tree.host)

@@ -49,7 +49,8 @@ def change_lines(change: Change) -> Iterator[Text]:
     """One change on record, and how its files stand to it now."""
     style = {"applied": "bold green", "reverted": "bold"}.get(change.state, "bold yellow")
     yield Text.assemble((safe_line(change.id), "bold"), ": ", (change.state, style))
-    yield Text(f"  {safe_line(change.patch)}, {safe_line(change.at)}, by {safe_line(change.by)}", "dim")
+    if change.patch:
+        yield Text(f"  {safe_line(change.patch)}, {safe_line(change.at)}, by {safe_line(change.by)}", "dim")
     if change.superseded:
         yield Text(
             f"  made on {safe_line(change.version)}; {safe_line(change.installed) or '?'} is installed now"
@@ -72,7 +73,9 @@ def standing(change: Change, now: str | None) -> str:
             return "as the change left it"
         if now == file.before:
             return "as it was before the change"
-    return "gone" if now is None else "changed since by another hand"
+    if not now:
+        return "gone" if now is None else "cannot be read"
+    return "changed since by another hand"
 
 
 def document(
