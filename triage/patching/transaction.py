@@ -7,6 +7,7 @@ import getpass
 import hashlib
 import socket
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, get_args
 
 from triage.errors import RefusedError, TriageError, UnreachableError
@@ -104,9 +105,9 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
     A change that is already there by us is given back as it is, with nothing written. Raises
     RefusedError when the plan cannot be applied or the host has changed since it was made.
     """
-    if plan.state is State.APPLIED:
     if plan.state is not State.APPLICABLE and settle(tree):
         plan = tree.fresh().plan(patch, context)
+    if plan.state is State.APPLIED:
         return _latest(tree, patch)
     _refuse_unless_applicable(tree, plan)
     answer = tree.agent.ask(
@@ -169,7 +170,7 @@ def export(
     try:
         before, now = ([_decoded(text) for text in answer[name]] for name in ("before", "now"))
         edits = tuple(
-            FileEdit(file.module, file.path, old, new)
+            FileEdit(file.module, file.path, old, later.get(file.path, new))
             for file, old, new in zip(found.files, before, now, strict=True)
         )
     except (KeyError, TypeError, ValueError):
