@@ -1,4 +1,4 @@
-"""Native deaths that print more than one line.
+"""Native deaths that print more than one line, and where the threads of a process were at a moment.
 
 Fatal Python error: Segmentation fault            faulthandler, most recent call first
 Current thread 0x00007f.. (most recent call first):
@@ -9,6 +9,12 @@ Current thread 0x00007f.. (most recent call first):
 
 terminate called after throwing an instance of 'c10::Error'
   what():  NCCL error: ...
+
+Process 4712: sglang::scheduler_TP1               py-spy, innermost first; SGLang's watchdog logs what it says
+Python v3.12.3 (/usr/bin/python3.12)
+
+Thread 4712 (active+gil): "MainThread"
+    synchronize (torch/cuda/streams.py:113)
 """
 
 from __future__ import annotations
@@ -39,12 +45,42 @@ SIGNALS = {
 }
 
 
-BEGINNINGS = ("Fatal Python error: ", "!!!!! Segfault", "terminate called ")
+_SNAPSHOT = re.compile(
+    r"(?:Pyspy dump for PID |Process )(?P<pid>\d{1,9})(?: \(py-spy.{0,200}\))?:"
+    r"|(?P<thread>Thread 0x[0-9a-f]{1,16}) "
+)
+_SPIED = re.compile(r" {4}(?P<function>[^(]{1,500}) \((?P<file>[^()]{1,1024}):(?P<line>\d{1,9})\)$")
+_SPIED_THREAD = re.compile(
+    r'Thread (?:0x[0-9A-Fa-f]{1,16}|\d{1,9}) \([\w+]{1,40}\)(?:: "(?P<name>.{0,100})")?$'
+)
+_SPIED_ALSO = re.compile(r"Process \d{1,9}: |Python v\d| {4}\S|\s*$")
+MAIN = "MainThread"
+
+BEGINNINGS = (
+    "Fatal Python error: ",
+    "!!!!! Segfault",
+    "terminate called ",
+    "Pyspy dump for PID ",
+    "Python v3.",
+    "most recent call first",
+)
+_FIRST_LINES = (*BEGINNINGS[:4], "Process ", "Thread 0x")
 
 
 def may_begin(text: str) -> bool:
-    fatal, torch, thrown = BEGINNINGS
-    return fatal in text or torch in text or thrown in text
+    fatal, torch, thrown, spied, process, thread = _FIRST_LINES
+    return (
+        fatal in text
+        or torch in text
+        or thrown in text
+        or spied in text
+        or text.startswith((process, thread))
+    )
+
+
+def begin(line: Line) -> Dump | Snapshot | None:
+    """What begins with a line."""
+    return Dump.begin(line) or Snapshot.begin(line)
 
 
 class Dump:
@@ -122,3 +158,88 @@ class Dump:
             frames=tuple(reversed(self.frames)),
             count=first.repeat,
         )
+
+
+class Snapshot:
+    """Where the threads of a process were, that goes on: no fault, but it explains why one stood still.
+
+    `pid` is that of the process, None where only the writer tells. The same shape as `Traceback`.
+    """
+
+    depth = base = 0
+    over = False
+
+    def __init__(self, line: Line, pid: int | None) -> None:
+        self.first = self.latest = line
+        self.pid = pid
+        self.threads = 0
+        self._stack: list[Frame] = []
+        self._main = False  # what py-spy calls the main thread was read
+        self._current = False
+
+    @classmethod
+    def begin(cls, line: Line) -> Snapshot | None:
+        text = line.text[:MATCH_LIMIT]
+        match = _SNAPSHOT.match(text)
+        if match is None:
+            return None
+        snapshot = cls(line, int(match["pid"]) if match["pid"] else None)
+        if match["thread"] and not snapshot.feed(line, Kind.OTHER, None):
+            return None
+        return snapshot
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """Those of the main thread, outermost first: the one that py-spy names so, the last of faulthandler."""
+        return tuple(reversed(self._stack))
+
+    @property
+    def named(self) -> Line:
+        return self.first
+
+    def reading(self, line: Line) -> Read:
+        return Kind.OTHER, None
+
+    def calls(self, function: str) -> bool:
+        return False
+
+    def fits(self, line: Line, kind: Kind) -> int:
+        text = line.text[:MATCH_LIMIT]
+        if _SPIED.match(text) or _SPIED_THREAD.match(text) or _THREAD.match(text):
+            return 3
+        if text.startswith("Process "):
+            return 0 if self.threads else 3
+        return 3 if _FRAME.match(text) else 1 if _SPIED_ALSO.match(text) else 0
+
+    def feed(self, line: Line, kind: Kind, match: re.Match[str] | None) -> bool:
+        text = line.text[:MATCH_LIMIT]
+        if (thread := _SPIED_THREAD.match(text)) is not None:
+            self._thread(thread["name"] or "")
+        elif _THREAD.match(text):
+            self._thread("")
+        elif (frame := _SPIED.match(text)) is not None:
+            # `Scheduler.run_batch`: the class is not part of the name in a traceback
+            self._frame(frame["file"], frame["line"], frame["function"].rpartition(".")[2])
+        elif (frame := _FRAME.match(text)) is not None:
+            self._frame(frame[1], frame[2], frame[3].strip())
+        elif not self.fits(line, kind):
+            return False
+        self.latest = line
+        return True
+
+    def _thread(self, name: str) -> None:
+        self.threads += 1
+        self._current = not self._main
+        if self._current:
+            self._stack.clear()
+            self._main = name == MAIN
+
+    def _frame(self, file: str, line: str, function: str) -> None:
+        if self._current and len(self._stack) < MAX_FRAMES:
+            self._stack.append(Frame(file, int(line), function))
+
+    def settle(self) -> None:
+        return
+
+    def fault(self, source: str) -> None:
+        return None

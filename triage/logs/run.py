@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from triage.logs.dumps import Snapshot
 from triage.logs.facts import merge
 from triage.logs.fingerprint import normal
 from triage.logs.line import Line
@@ -21,6 +22,7 @@ FEW = 16
 ROOM = 64 << 20
 """Bytes that all the faults of a source may take, about."""
 
+MAX_STACKS = 256
 MAX_RANKS = 65_536
 MAX_TOGETHER = 4096
 """Ranks that are named of one fault."""
@@ -121,6 +123,7 @@ class Run:
     times: int = 1  # how many such runs there were
     again: datetime | None = None  # when the latest of them ended
 
+    stacks: list[Snapshot] = field(default_factory=list)  # where processes stood, as they were printed
     def saw(self, line: Line) -> None:
         """Take note of a line's time and writer."""
         time = line.time
@@ -206,6 +209,7 @@ class Run:
             self.steps.setdefault(name, Step(step.time)).who.update(step.who)
         self.ranks |= other.ranks
         self.pids.update(other.pids)
+        self.stacks += other.stacks
         self.workers.update(other.workers)
         self.phase = self.phase or other.phase
         self.stopped = self.stopped or other.stopped
@@ -218,6 +222,10 @@ class Run:
 
     def before_stop(self, found: Found) -> bool:
         """Whether a fault came before the run was asked to stop, if it ever was."""
+    def stood(self, snapshot: Snapshot) -> None:
+        if snapshot.threads and len(self.stacks) < MAX_STACKS:
+            self.stacks.append(snapshot)
+
         stopped = self.stopped
         if stopped is None:
             return True

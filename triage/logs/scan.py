@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from triage.logs import facts, symptoms
+from triage.logs.dumps import Snapshot
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
@@ -228,9 +229,6 @@ class Scan:
             self.kernel.append(Found.of(hit, line, self.source.name))
 
     def _exception(self, reading: Reading) -> None:
-        fault = reading.fault(self.source.name)
-        if fault is None:
-            return
         first = reading.first
         run = self._open.get(first.invocation) or next(iter(self._open.values()), None)
         if run is None:
@@ -239,6 +237,12 @@ class Scan:
         found.named = reading.named.order
         child = _CHILD.match(fault.message)
         if child is not None:
+        if isinstance(reading, Snapshot):
+            run.stood(reading)
+            return
+        fault = reading.fault(self.source.name)
+        if fault is None:
+            return
             found.process = int(child[1])
         run.errors.pop(fault.header, None)
         run.add(found)

@@ -18,6 +18,7 @@ def settle(run: Run) -> None:
         _name(run, found)
     _join_cut(run)
     _explain_missing(run)
+    _show_where_it_stood(run)
     for found in run.found.values():
         fault = found.fault
         count = fault.count + found.more
@@ -88,6 +89,19 @@ def _explain_missing(run: Run) -> None:
             if other.weight is Weight.ROOT and other.fault.message == f"No module named '{module}'":
                 found.weighed = Weighed(Weight.ROOT, f"it is why {module} is missing later")
                 other.weighed = Weighed(Weight.CONSEQUENCE, f"{module} is there, and did not load before")
+
+
+def _show_where_it_stood(run: Run) -> None:
+    """A time-out has the frames that its process was in, where a dump of them was logged."""
+    for found in run.found.values():
+        fault = found.fault
+        if found.weight is not Weight.TIMEOUT or fault.frames:
+            continue
+        for stack in run.stacks:
+            pid, ranks = stack.pid or stack.first.writer, by_label(run, stack.first.ranks)
+            if (pid is not None and pid == fault.pid) or (ranks and ranks in found.who):
+                found.fault = replace(fault, frames=stack.frames)
+                break
 
 
 def _blamed(fault: Fault) -> Fault:

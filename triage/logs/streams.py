@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triage.logs.dumps import Dump
+from triage.logs import dumps
+from triage.logs.dumps import Dump, Snapshot
 from triage.logs.dumps import may_begin as may_begin_dump
 from triage.logs.line import Line
 from triage.logs.traceback import Kind, Read, Traceback, classify, may_begin, without_margin
@@ -28,7 +29,7 @@ LATE = 16
 
 MAX_WRITERS = 65_536
 
-Reading = Traceback | Dump
+Reading = Traceback | Dump | Snapshot
 _Key = tuple[object, ...]
 _Said = tuple[int, str, str, bool]
 """A line's number, its site, the beginning of its text, and whether it introduces what follows."""
@@ -189,7 +190,7 @@ class Streams:
         text = line.text
         reading: Reading | None = None
         if may_begin_dump(text):
-            reading = Dump.begin(line)
+            reading = dumps.begin(line)
         elif may_begin(text):
             kind, match = classify(text)
             if kind in (Kind.HEADER, Kind.GROUP, Kind.FRAME):
