@@ -190,7 +190,7 @@ class Snapshot:
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Those of the main thread, outermost first: the one that py-spy names so, the last of faulthandler."""
+        """Those of the main thread, outermost first; faulthandler prints it last, py-spy says its name."""
         return tuple(reversed(self._stack))
 
     @property
