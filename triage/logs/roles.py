@@ -49,7 +49,7 @@ def assign(run: Run) -> Verdict:
     live = [found for found in everything if run.before_stop(found)]
     causes = [found for found in live if found.weight in CAUSES]
     vouched = [found for found in causes if not found.fault.doubt]
-    initiator = _first_cause(vouched if any(map(_is_root, vouched)) else causes)
+    initiator = _first_cause(_fatal(run, vouched if any(map(_is_root, vouched)) else causes))
     candidates: list[Found] = []
     if initiator is None:
         follow = [found for found in live if found.weight is Weight.CONSEQUENCE]
@@ -63,6 +63,13 @@ def assign(run: Run) -> Verdict:
     place = {id(found): fault for found, fault in zip(everything, faults, strict=True)}
     chosen = replace(initiator, fault=place[id(initiator)]) if initiator else None
     return Verdict(chosen, tuple(replace(found, fault=place[id(found)]) for found in candidates), faults)
+
+
+def _fatal(run: Run, causes: list[Found]) -> list[Found]:
+    """Without those after which requests were still answered, where another cause ended that."""
+    survived = [found for found in causes if run.survived(found)]
+    rest = [found for found in causes if found not in survived]
+    return rest if survived and any(map(_is_root, rest)) else causes
 
 
 def _is_root(found: Found) -> bool:
@@ -129,6 +136,8 @@ def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequ
         role, because = "teardown", ("it came after the service was asked to stop", *said)
     elif weight is Weight.SERVICE:
         role = "teardown"
+    elif initiator is not None and weight in CAUSES and found.order < initiator.order and run.survived(found):
+        because = (*said, "requests were answered long after it")
     elif initiator is not None and weight in CAUSES:
         because = (*said, _later(found, initiator))
     elif not because:

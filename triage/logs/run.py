@@ -27,6 +27,9 @@ MAX_RANKS = 65_536
 MAX_TOGETHER = 4096
 """Ranks that are named of one fault."""
 
+SURVIVED = timedelta(seconds=30)
+"""For how long a service must have answered requests after a fault that did not end it."""
+
 STEP = timedelta(seconds=60)
 """A step backwards in time that is no delay any more: somebody set the clock."""
 
@@ -114,16 +117,17 @@ class Run:
     steps: dict[str, Step] = field(default_factory=dict)  # every phase, as it was first said
     active: bool = False  # something other than the service manager spoke
     spoke: int = 0  # order of the last line of a program
+    served: datetime | None = None  # when it last answered a request
     starting: bool = False  # systemd said "Starting", so its "Started" tells of the same start
     ready: bool = False
     stopped: Line | None = None  # says that it was asked to stop
     found: dict[tuple[object, ...], Found] = field(default_factory=dict)
     errors: dict[str, Found] = field(default_factory=dict)  # error lines that no pattern knows, by text
+    stacks: list[Snapshot] = field(default_factory=list)  # where processes stood, as they were printed
     dropped: int = 0
     times: int = 1  # how many such runs there were
     again: datetime | None = None  # when the latest of them ended
 
-    stacks: list[Snapshot] = field(default_factory=list)  # where processes stood, as they were printed
     def saw(self, line: Line) -> None:
         """Take note of a line's time and writer."""
         time = line.time
@@ -205,27 +209,28 @@ class Run:
         for key, found in other.found.items():
             self.add(found, key)
         self.errors.update(other.errors)
+        self.stacks += other.stacks
         for name, step in other.steps.items():
             self.steps.setdefault(name, Step(step.time)).who.update(step.who)
         self.ranks |= other.ranks
         self.pids.update(other.pids)
-        self.stacks += other.stacks
         self.workers.update(other.workers)
         self.phase = self.phase or other.phase
         self.stopped = self.stopped or other.stopped
+        self.served = self.served or other.served
         times = [time for time in (self.started, self.ended, other.started, other.ended) if time is not None]
         if len({time.tzinfo is None for time in times}) == 1:
             self.started, self.ended = min(times), max(times)
+
+    def stood(self, snapshot: Snapshot) -> None:
+        if snapshot.threads and len(self.stacks) < MAX_STACKS:
+            self.stacks.append(snapshot)
 
     def asked_to_stop(self, line: Line) -> None:
         self.stopped = self.stopped or line
 
     def before_stop(self, found: Found) -> bool:
         """Whether a fault came before the run was asked to stop, if it ever was."""
-    def stood(self, snapshot: Snapshot) -> None:
-        if snapshot.threads and len(self.stacks) < MAX_STACKS:
-            self.stacks.append(snapshot)
-
         stopped = self.stopped
         if stopped is None:
             return True
@@ -237,6 +242,13 @@ class Run:
     def outlived(self, found: Found) -> bool:
         """Whether the service went on after a fault that the log does not vouch for."""
         return bool(found.fault.doubt) and found.source == self.source and found.order < self.spoke
+
+    def survived(self, found: Found) -> bool:
+        """Whether requests were still answered long after a fault."""
+        time, served = found.fault.time, self.served
+        if time is None or served is None or (time.tzinfo is None) != (served.tzinfo is None):
+            return False
+        return served - time > SURVIVED
 
     def size(self, name: str) -> int:
         value = self.facts.get(name, "")

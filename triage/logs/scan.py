@@ -43,6 +43,8 @@ _SYSTEMD = re.compile(
     r"(?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
+SERVING = ("Decode batch", "Prefill batch", "Engine 0")
+ANSWERED = '" 200 OK'
 _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
@@ -135,6 +137,8 @@ class Scan:
             run.active = True
             if line.author != "manager":
                 run.spoke = line.order
+                if text.startswith(SERVING) or (text.endswith(ANSWERED) and '"POST ' in text):
+                    run.served = line.time
         hit = None
         if any(map(text.__contains__, NEEDLES)):
             banner = facts.banner_of(text)
@@ -233,16 +237,16 @@ class Scan:
         run = self._open.get(first.invocation) or next(iter(self._open.values()), None)
         if run is None:
             return
-        found = Found(fault, weigh(fault, first.level, first.quoted), first.order, first.phase)
-        found.named = reading.named.order
-        child = _CHILD.match(fault.message)
-        if child is not None:
         if isinstance(reading, Snapshot):
             run.stood(reading)
             return
         fault = reading.fault(self.source.name)
         if fault is None:
             return
+        found = Found(fault, weigh(fault, first.level, first.quoted), first.order, first.phase)
+        found.named = reading.named.order
+        child = _CHILD.match(fault.message)
+        if child is not None:
             found.process = int(child[1])
         run.errors.pop(fault.header, None)
         run.add(found)

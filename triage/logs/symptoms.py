@@ -14,7 +14,7 @@ from typing import Literal
 
 from triage.logs.line import MATCH_LIMIT, NO_RANKS, Line
 from triage.logs.model import Fault, FaultKind, Position
-from triage.logs.requests import quoted_at
+from triage.logs.requests import introduces
 from triage.logs.weight import Weighed, Weight
 
 MAX_MESSAGE = 4000
@@ -110,13 +110,14 @@ def hits(line: Line) -> Hit | None:
 def _may_say(symptom: Symptom, line: Line, text: str, place: int) -> bool:
     """Whether the writer of a line can know what it says, and says it for itself."""
     witness, author = symptom.witness, line.author
+    signed = author or line.head or line.repeating
     if witness == author:
-        return bool(witness) or not quoted_at(text, place)
+        return bool(witness) or not introduces(text[:place])
     if not witness:
-        return author != "program" or not quoted_at(text, place)
+        return author != "program" or not introduces(text[:place])
     if witness == "unsigned":
-        return not line.head and author in ("", "program") and (not author or symptom.kind != "service")
-    if author or line.head or line.repeating:
+        return not (line.head or author in ("kernel", "manager") or (signed and symptom.kind == "service"))
+    if signed:
         return False
     if symptom.alone:
         return _compiled(symptom.alone).match(text) is not None
