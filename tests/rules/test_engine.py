@@ -126,6 +126,32 @@ def test_among_equals_more_that_passed_comes_first_then_the_name() -> None:
     assert [found.rule for found in diagnosed(rules)] == ["z-checked", "b-unchecked", "c-unchecked"]
 
 
+def test_among_equals_the_one_that_asks_for_more_comes_first() -> None:
+    more = rule("z-more", signature={"exception": "^ValueError$", "message": "it is wrong"})
+    assert [found.rule for found in diagnosed([rule("a-less"), more])] == ["z-more", "a-less"]
+
+
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [
+        (("cause", "unproven"), ["other"]),
+        (("consequence", "unproven"), ["other"]),
+        (("benign", "unproven"), ["other"]),
+        (("cause", "refuted"), ["fallback", "other"]),
+    ],
+)
+def test_a_fallback_counts_where_no_other_rule_stands(other: tuple[str, str], shown: list[str]) -> None:
+    rules = [rule("fallback", fallback=True), of(*other, id="other")]
+    assert [found.rule for found in diagnosed(rules)] == shown
+
+
+def test_a_phase_is_asked_for() -> None:
+    early = rule("early", signature={"exception": "^ValueError$", "phase": "^Load weight begin"})
+    assert diagnosed([early]) == ()
+    assert diagnosed([early], replace(FOUND, phase="Capture cuda graph begin")) == ()
+    assert diagnosed([early], replace(FOUND, phase="Load weight begin")) != ()
+
+
 KINDS = st.tuples(
     st.sampled_from(["cause", "consequence", "benign"]), st.sampled_from(["confirmed", "unproven", "refuted"])
 )

@@ -7,6 +7,7 @@ import pytest
 from tests.logs import corpus
 from triage import pipeline, replay
 from triage.rules.check import check, rule_cases
+from triage.yamlfile import load_model
 
 KNOWLEDGE = pipeline.load_knowledge()
 
@@ -25,7 +26,7 @@ def test_its_patches_are_shipped(rule):
 
 @pytest.mark.parametrize("case", corpus.cases(), ids=lambda case: case.name)
 def test_in_the_corpus_no_cause_of_another_category_stands(case):
-    expected = corpus.expected(case)
+    expected = load_model(case / replay.EXPECTED, replay.Expected, "expectation")
     for found in replay.diagnose_case(case, KNOWLEDGE).incidents[-1:]:
         standing = [item for item in found.diagnoses if item.role == "cause" and item.outcome != "refuted"]
         assert {item.category for item in standing} <= {expected.category, *expected.also}

@@ -81,6 +81,7 @@ def in_words(signature: Signature) -> str:
         parts.append(f"a frame of `{frame.file}`{inside}{code}")
     if signature.innermost:
         parts[-1] += " as the last"
+    parts += [f"in the phase `{signature.phase}`"] if signature.phase else []
     parts += (f"{name} `{pattern}`" for name, pattern in signature.facts.items())
     return ", ".join(parts)
 

@@ -14,6 +14,7 @@ from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Verdict
 from triage.rules.match import Match, match
 from triage.rules.remedies import remedies
 from triage.rules.schema import Rule
+from triage.rules.specificity import specificity
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
@@ -33,24 +34,27 @@ def diagnose(
 ) -> tuple[Diagnosis, ...]:
     """Every rule that fits the incident's initiator, or each candidate where that is open; best first.
 
-    `unread` names logs that could not be read, and why.
+    Fallbacks are asked where no other rule stands. `unread` names logs that could not be read, and why.
     """
-    found: dict[str, Diagnosis] = {}
-    faults = (incident.initiator,) if incident.initiator else incident.candidates
-    for fault in faults:
-        for rule in rules:
-            matched = match(rule, incident, fault)
-            if matched is not None and rule.id not in found:
-                context = Context(
-                    evidence, deployment, incident, matched.fault, matched.frames, tree, patches, unread
-                )
-                found[rule.id] = _apply(matched, context)
-    return tuple(sorted(found.values(), key=_rank))
+    found: dict[str, tuple[Match, Diagnosis]] = {}
+    rules = tuple(rules)
+    for fallback in (False, True):
+        if any(_stands(item) for _, item in found.values()):
+            break
+        for fault in (incident.initiator,) if incident.initiator else incident.candidates:
+            for rule in (rule for rule in rules if rule.fallback == fallback and rule.id not in found):
+                matched = match(rule, incident, fault)
+                if matched is not None:
+                    context = Context(
+                        evidence, deployment, incident, matched.fault, matched.frames, tree, patches, unread
+                    )
+                    found[rule.id] = (matched, _apply(matched, context))
+    return tuple(item for _, item in sorted(found.values(), key=lambda pair: _rank(*pair)))
 
 
 def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
     """`confirmed` needs a confirmed cause, `likely` a cause without a rival that nothing speaks against."""
-    standing = [item for item in diagnoses if item.outcome != "refuted" and item.role != "benign"]
+    standing = [item for item in diagnoses if _stands(item) and item.role != "benign"]
     causes = [item for item in standing if item.role == "cause"]
     if not standing:
         return Verdict("unknown", "unknown")
@@ -109,13 +113,19 @@ def _what_matched(matched: Match) -> str:
     return f"{message[:300]}{ranks}{where}"
 
 
-def _rank(item: Diagnosis) -> tuple[bool, int, int, bool, int, str]:
+def _stands(item: Diagnosis) -> bool:
+    return item.outcome != "refuted"
+
+
+def _rank(matched: Match, item: Diagnosis) -> tuple[bool, int, int, bool, int, int, str]:
+    """Among equals the one for which more was shown comes first, then the one that asks for more."""
     passed = sum(finding.result == "pass" for finding in item.findings)
     return (
-        item.outcome == "refuted",
+        not _stands(item),
         _ROLES.index(item.role),
         _OUTCOMES.index(item.outcome),
         item.doubtful,
         -passed,
+        -specificity(matched.signature),
         item.rule,
     )

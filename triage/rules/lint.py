@@ -11,9 +11,9 @@ import yaml
 
 from triage.errors import UsageError
 from triage.rules.load import rule_files
-from triage.rules.nearest import COMMON
-from triage.rules.patterns import backtracking, literals
+from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule, Signature
+from triage.rules.specificity import specificity
 from triage.yamlfile import InvalidFile, load_model
 
 LEAST_LITERALS = 8
@@ -70,7 +70,7 @@ def _of_rule(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:
                 yield f"signatures.{number}.{key}", reason
         # the types of other faults are ours, and each is one thing
         is_python = signature.kind in ("", "exception")
-        if rule.conclusive and not rule.probes and is_python and _specific(signature) < LEAST_LITERALS:
+        if rule.conclusive and not rule.probes and is_python and specificity(signature) < LEAST_LITERALS:
             yield (
                 f"signatures.{number}",
                 f"it is conclusive without a probe, but asks for fewer than {LEAST_LITERALS} characters "
@@ -117,17 +117,9 @@ def _patterns(signature: Signature) -> Iterator[tuple[str, str, bool]]:
     for number, frame in enumerate(signature.frames):
         yield f"frames.{number}.function", frame.function, True
         yield f"frames.{number}.code", frame.code, False
+    yield "phase", signature.phase, False
     for name, pattern in signature.facts.items():
         yield f"facts.{name}", pattern, False
-
-
-def _specific(signature: Signature) -> int:
-    """Characters that are always the same."""
-    kind = signature.exception.strip("^$")
-    asked = [signature.message, signature.header, *(frame.code for frame in signature.frames)]
-    asked += [frame.function for frame in signature.frames]
-    files = sum(len(frame.file.replace("*", "")) for frame in signature.frames)
-    return sum(map(literals, asked)) + files + (0 if kind in COMMON else literals(kind))
 
 
 def _doubles(rules: Iterable[tuple[Path, Rule]]) -> Iterator[Problem]:

@@ -21,6 +21,7 @@ class Match:
     rule: Rule
     fault: Fault
     frames: Mapping[str, Frame]
+    signature: Signature
 
 
 def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
@@ -29,12 +30,14 @@ def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
     if rule.engine and engine and rule.engine != engine:
         return None
     for signature in rule.signatures:
+        if not _facts(signature, incident):
+            continue
         for candidate in carried(fault):
-            if not _says(signature, candidate) or not _facts(signature, incident):
+            if not _says(signature, candidate):
                 continue
             frames = named_frames(signature, candidate)
             if frames is not None:
-                return Match(rule, candidate, frames)
+                return Match(rule, candidate, frames, signature)
     return None
 
 
@@ -56,7 +59,9 @@ def _says(signature: Signature, fault: Fault) -> bool:
 
 
 def _facts(signature: Signature, incident: Incident) -> bool:
-    return all(found(pattern, incident.facts.get(name, "")) for name, pattern in signature.facts.items())
+    return found(signature.phase, incident.phase) and all(
+        found(pattern, incident.facts.get(name, "")) for name, pattern in signature.facts.items()
+    )
 
 
 def named_frames(signature: Signature, fault: Fault) -> dict[str, Frame] | None:

@@ -9,14 +9,10 @@ from triage.logs.model import Fault, Incident
 from triage.rules import match
 from triage.rules.patterns import literals
 from triage.rules.schema import FramePattern, Rule, Signature
+from triage.rules.specificity import COMMON
 
 LIMIT = 3
 LEAST = 8  # characters that agree, so that what everybody raises is not enough
-COMMON = (
-    *("Exception", "RuntimeError", "ValueError", "TypeError", "AssertionError", "AttributeError"),
-    *("KeyError", "IndexError", "OSError", "ImportError", "NotImplementedError"),
-)
-"""Classes that everybody raises: their names say nothing."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,9 @@ def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_
         yield _Part("frames", holds, weight, f"there is no frame {_in_words(frame)}")
     if signature.frames and all(alone) and match.named_frames(signature, fault) is None:
         yield _Part("order", False, 0, "its frames stand in another order, or are not the innermost")
+    if signature.phase:
+        holds, said = match.found(signature.phase, incident.phase), incident.phase or "not known"
+        yield _Part("phase", holds, 0, f"the phase is {said}, it asks for {signature.phase}")
     for name, pattern in signature.facts.items():
         value = incident.facts.get(name, "")
         said = f"{name} is {value or 'not known'}, it asks for {pattern}"

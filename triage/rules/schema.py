@@ -82,7 +82,8 @@ class Signature(Model):
 
     It is held against a fault, each exception that led to it, and each member of a group. `frames` must
     occur in this order, outermost first, with any frames between them; `innermost` asks that the last of
-    them is the traceback's last frame. `facts` are those of the incident (`pp_size: "^[2-9]"`).
+    them is the traceback's last frame. `facts` are those of the incident (`pp_size: "^[2-9]"`), `phase` the
+    last step that the engine logged before it (`Capture cuda graph begin`).
     """
 
     kind: Literal["", "exception", "error", "signal", "service", "kernel", "native"] = ""
@@ -91,6 +92,7 @@ class Signature(Model):
     header: Regex = ""
     frames: tuple[FramePattern, ...] = ()
     innermost: bool = False
+    phase: Regex = ""
     facts: dict[str, Regex] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -281,7 +283,8 @@ class Rule(Model):
     """One known cause, consequence or harmless look-alike.
 
     `conclusive` says that the message alone leaves no other cause: then a match without probes is
-    `confirmed`. `affected` is a hint for people, never a reason.
+    `confirmed`. A `fallback` counts only where no other rule stands. `affected` is a hint for people, never a
+    reason.
     """
 
     id: Id
@@ -291,6 +294,7 @@ class Rule(Model):
     engine: Literal["", "sglang", "vllm"] = ""
     affected: str = ""
     conclusive: bool = False
+    fallback: bool = False
     signatures: tuple[Signature, ...] = Field(min_length=1)
     explanation: str
     probes: tuple[Probe, ...] = ()
