@@ -66,7 +66,8 @@ def test_show_apply_status_rollback(root: Path, triage: Triage) -> None:
     assert f"{ID}: applicable" in shown.stdout
     assert "-            self.v_head_dim = model_runner.token_to_kv_pool.get_value_buffer(0)" in shown.stdout
     assert "memory_pool.py:3 " in shown.stdout  # the line that the precondition was read from
-    assert f"next: triage patch local --package-root {root}/sglang --id {ID} --apply" in shown.stdout
+    kept = f"--package-root {root}/sglang --python {sys.executable} --given {MLA}"
+    assert f"next: triage patch local {kept} --id {ID} --apply" in shown.stdout
     assert backend(root) == BACKEND_SOURCE
 
     applied = triage.apply("--yes")
@@ -155,7 +156,8 @@ def test_a_fixed_tree_needs_nothing_and_says_so(root: Path, triage: Triage) -> N
     install(root, triton_backend=BACKEND_SOURCE.replace("buffer(0)", f"buffer({receiver}.start_layer)"))
     done = triage.apply("--yes")
     assert (done.returncode, "fixed-upstream" in done.stdout) == (0, True)
-    assert "restart" not in done.stdout
+    assert f"nothing was changed: the source has the fix of {ID} already" in done.stdout
+    assert done.stdout.endswith("restart it: triage verify local\n")
 
 
 def test_absent_is_not_fixed(tmp_path: Path, triage: Triage) -> None:
@@ -164,14 +166,34 @@ def test_absent_is_not_fixed(tmp_path: Path, triage: Triage) -> None:
     assert (done.returncode, "not-installed" in done.stderr) == (4, True)
 
 
-def test_export_is_a_diff_that_patch_applies(root: Path, triage: Triage, tmp_path: Path) -> None:
+def test_export_is_a_diff_that_patch_applies(root: Path, triage: Triage) -> None:
+    planned = triage.show("--id", ID, "--given", MLA, "--export", "diff")
     triage.apply("--yes")
     new = backend(root)
-    exported = triage("export", "local")
-    assert exported.returncode == 0, exported.stderr
+    exported = triage.show("--export", "diff")  # what is on record
+    assert (exported.returncode, exported.stdout) == (0, planned.stdout), exported.stderr
     install(root)
-    subprocess.run(["patch", "-p1", "-d", "/"], input=exported.stdout, text=True, check=True, timeout=20)
+    argv = ["patch", "-p1", "-F0", "-d", str(root)]
+    subprocess.run(argv, input=exported.stdout, text=True, check=True, timeout=20)
     assert backend(root) == new
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (("--id", ID, "--export", "diff", "--apply"), 2, "--export and --apply"),
+        (("--id", ID, "--all"), 2, "--all and --id"),
+        (("--id", ID, "--given", "pool_class=SWAKVPool", "--export", "ansible"), 4, "blocked"),
+        (("--export", "dockerfile"), 4, "none is applied"),
+        (("--apply", "--yes"), 4, "no patch is known for what ran there"),
+    ],
+)
+def test_exports_that_are_refused(
+    root: Path, triage: Triage, words: tuple[str, ...], code: int, expected: str
+) -> None:
+    done = triage.show(*words)
+    assert (done.returncode, expected in done.stderr) == (code, True), done.stderr
+    assert "--- a/" not in done.stdout
 
 
 def test_which_change_is_meant(root: Path, triage: Triage) -> None:
@@ -202,7 +224,7 @@ def test_help_names_the_host_and_the_commands() -> None:
         [sys.executable, "-m", "triage", "patch", "--help"], capture_output=True, text=True, timeout=60
     )
     assert "triage patch HOST" in " ".join(done.stdout.split())
-    for name in ("status", "rollback", "export"):
+    for name in ("status", "rollback", "--export"):
         assert name in done.stdout
 
 

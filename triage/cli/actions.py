@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.cli.options import HostKey, connected, knowledge
+from triage.cli.options import HostKey, connected, knowledge, rule_directories
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,22 +47,23 @@ def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionRes
 
 
 def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage.cli.patch import apply_all, find_target, survey
     from triage.config import load_config
+    from triage.mending import find_target
     from triage.patching.load import load_patches
+    from triage.patching.target import apply_all, survey
     from triage.playbook.model import ActionResult
     from triage.report.patching import document, plan_lines
 
-    target = find_target(
-        connection, load_patches(load_config().patches), [arguments["id"]], arguments.get("unit", "")
-    )
+    known = load_patches(load_config().patches)
+    unit, rules = arguments.get("unit", ""), rule_directories()
+    target = find_target(connection, known, [arguments["id"]], unit, rules=rules)
     plans = survey(target)
     detail = _plain(line for patch, plan in plans for line in plan_lines(patch, plan))
     if not arguments.get("apply", True):
         data = document(connection.name, plans, (), target.package_root)
         return ActionResult(True, data, plans[0][1].state.value, detail)
     # The playbook has asked for consent before this step.
-    changes = apply_all(target, plans, lambda plan: True)
+    changes = apply_all(target, plans)
     plans = survey(target)
     data = document(connection.name, plans, changes, target.package_root)
     return ActionResult(bool(changes), data, f"{arguments['id']}: {plans[0][1].state.value}")
@@ -84,8 +85,8 @@ def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResul
 
 
 def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage.cli.patch import choose
     from triage.patching import transaction
+    from triage.patching.ledger import choose
     from triage.patching.transaction import HostTree
     from triage.playbook.model import ActionResult
     from triage.report.patching import document

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.cli import again
 from triage.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ SshConfigOption = Annotated[
 HostKeyOption = Annotated[
     HostKey, typer.Option("--host-key", help="What to do with a host key that is not known yet.")
 ]
-BecomeOption = Annotated[bool, typer.Option("--become", "-b", help="Run commands on the host through sudo.")]
+BecomeOption = Annotated[
+    bool,
+    typer.Option("--become", "-b", callback=again.remember, help="Run commands on the host through sudo."),
+]
 RulesOption = Annotated[
     list[Path] | None, typer.Option("--rules", help="A directory of further rules.", show_default=False)
 ]
@@ -110,15 +114,16 @@ def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:
 
 @contextmanager
 def connected(host: str, ssh_config: Path | None, host_key: HostKey, become: bool) -> Iterator[Connection]:
-    """An open connection to the host, closed afterwards."""
+    """An open connection to the host, closed afterwards. The next command of an error reaches it as well."""
     from triage.hosts import ConnectionOptions, open_connection
 
     options = ConnectionOptions(ssh_config=ssh_config, host_key=host_key.value, become=become)
-    connection = open_connection(host, options)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    with again.on(host):
+        connection = open_connection(host, options)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from triage.cli.options import (
     SshConfigOption,
     UnitOption,
     connected,
+    rule_directories,
 )
 from triage.errors import ExitCode
 
@@ -69,11 +70,11 @@ def scan(
             connected(target, ssh_config, host_key, become) as connection,
             console.working(f"reading {target}"),
         ):
-            from triage.cli.patch import find_target
+            from triage.mending import find_target
             from triage.scan.read import from_host
             from triage.scan.run import scan as run
 
-            place = find_target(connection, known, (), unit, package_root, python)
+            place = find_target(connection, known, (), unit, package_root, python, rules=rule_directories())
             root, _, package = place.package_root.rstrip("/").rpartition("/")
             place.tree.prefetch(m for p in known if p.package == package for m in (package, *p.modules))
             found = run(root, package, from_host(place.tree, package), place.tree, known, place.context)

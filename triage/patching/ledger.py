@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from triage.errors import UsageError
+from triage.patching.model import FileEdit
 
 ChangeState = Literal[
     "applying",  # interrupted: the next run finishes or undoes it
@@ -13,12 +18,12 @@ ChangeState = Literal[
     "reverting",  # interrupted: the next run finishes it
     "reverted",
     "abandoned",  # interrupted, and somebody else has changed a file since: left alone
+    "unreadable",  # the record is damaged or from a newer version, as its note says
 ]
 
 
 @dataclass(frozen=True)
 class ChangedFile:
-    "unreadable",  # the record is damaged or from a newer version, as its note says
     """One file of a change: SHA-256 digests before and after it, and now.
 
     `now` is None where the file is gone, "" where it cannot be read.
@@ -67,6 +72,14 @@ class Ledger:
 
     changes: tuple[Change, ...] = ()
 
+    def with_planned(self, patch: str, edits: Iterable[FileEdit]) -> Ledger:
+        """The record as it will be when some edits are made."""
+        files = tuple(
+            ChangedFile(edit.module, edit.path, _digest(edit.before), _digest(edit.after)) for edit in edits
+        )
+        planned = Change("", patch, "applied", "", "", "", "", "", files)
+        return Ledger((*self.changes, planned))
+
     def active(self, path: str) -> tuple[tuple[Change, ChangedFile], ...]:
         """The changes that made a file what it is, oldest first."""
         return tuple(
@@ -97,3 +110,20 @@ class Standing:
 
     kind: Literal["none", "applied", "drifted", "restored"]
     change: Change | None = None
+
+
+def choose(changes: Sequence[Change], name: str, host: str) -> Change:
+    """The applied change that an id of a change or a patch means. Raises UsageError."""
+    applied = [change for change in changes if change.state == "applied" or change.interrupted]
+    found = [change for change in changes if change.id == name] or [
+        change for change in applied if not name or change.patch == name
+    ]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(change.id for change in (found or applied))
+    happened = f"it could be any of {names}" if found else f"no such change is applied on {host}"
+    raise UsageError("looking for change", name or "(none named)", happened, f"triage patch status {host}")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

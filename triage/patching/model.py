@@ -87,7 +87,10 @@ class FileEdit:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a patch would do to a tree. `edits` is empty unless the state is `applicable`."""
+    """What a patch would do to a tree. `edits` is empty unless the state is `applicable`.
+
+    `notes` are worth knowing, and stand in the way of nothing.
+    """
 
     patch: str
     state: State
@@ -95,6 +98,12 @@ class Plan:
     sites: tuple[Site, ...] = ()
     checks: tuple[Check, ...] = ()
     edits: tuple[FileEdit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Can it be applied, with no question open?"""
+        return self.state is State.APPLICABLE and all(check.holds for check in self.checks)
 
     def diff(self) -> str:
         return "".join(edit.diff() for edit in self.edits)

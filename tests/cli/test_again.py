@@ -1,0 +1,50 @@
+"""What the next command takes over from the one that names it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import triage
+from tests.patching.trees import BACKEND, install, module_path
+from triage.cli import again
+
+ID = "sglang-triton-value-head-dim"
+CONNECTION = ("-F", "my config", "--host-key", "accept-new")
+SPELLED = "--ssh-config 'my config' --host-key accept-new"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "my config").write_text("")
+    return install(tmp_path / "site-packages")
+
+
+def test_an_error_names_a_command_that_reaches_the_same_host(root: Path) -> None:
+    words = ("patch", "rollback", "local", "--ledger", "ledger", "--yes")
+    done = triage(*words, *CONNECTION, cwd=root.parent)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"Next: triage patch status local {SPELLED}\n")
+    assert triage(*words, cwd=root.parent).stderr.endswith("Next: triage patch status local\n")
+
+
+def test_what_was_given_to_the_plan_is_given_to_the_change(root: Path) -> None:
+    words = ["--package-root", f"{root}/sglang", "--python", sys.executable]
+    words += ["--given", "pool_class=MLATokenToKVPool", "--ledger", f"{root.parent}/ledger"]
+    done = triage("patch", "local", "--id", ID, *words, *CONNECTION, cwd=root.parent)
+    assert done.returncode == 0, done.stderr
+    command = done.stdout.splitlines()[-1].partition("next: triage ")[2]
+    assert command.startswith("patch local ")
+    for word in (*words, SPELLED, f"--id {ID}", "--apply"):
+        assert word in command
+    made = triage(*shlex.split(command), "--yes", cwd=root.parent)
+    assert made.returncode == 0, made.stderr
+    assert "start_layer" in module_path(root, BACKEND).read_text()
+
+
+def test_without_a_command_nothing_is_taken_over() -> None:
+    assert again.given(*again.CONNECTION) == []
+    assert again.reaching("triage diagnose gpu01", "gpu01") == "triage diagnose gpu01"

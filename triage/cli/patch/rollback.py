@@ -1,0 +1,45 @@
+"""`triage patch rollback`: the exact bytes from before a change."""
+
+from __future__ import annotations
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    connected,
+)
+from triage.cli.patch.options import ChangeOption, LedgerOption, PythonOption, YesOption, bare_tree
+from triage.cli.patch.printing import nobody_agreed, print_changes, print_json
+
+
+def rollback(
+    host: HostArgument,
+    id: ChangeOption = "",
+    python: PythonOption = "",
+    ledger: LedgerOption = "",
+    yes: YesOption = False,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Put the exact bytes back from before a change on HOST."""
+    from triage.patching import transaction
+    from triage.patching.ledger import choose
+
+    with connected(host, ssh_config, host_key, become) as connection:
+        tree = bare_tree(connection, python, ledger)
+        chosen = choose(transaction.status(tree), id, host)
+        if not console.agreed(f"Take back {chosen.id} on {host}?", yes):
+            raise nobody_agreed("rolling back", f"{chosen.id} on {host}")
+        change = transaction.rollback(tree, chosen.id)
+    if format is Format.JSON:
+        print_json(host, (), (change,))
+    else:
+        print_changes((change,))
+        print("restart the service to run it")

@@ -1,0 +1,227 @@
+"""`triage patch HOST`: what a patch would change, and with --apply the change."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import again, console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    RulesOption,
+    SshConfigOption,
+    UnitOption,
+    connected,
+    rule_directories,
+)
+from triage.cli.patch.options import (
+    LedgerOption,
+    PatchesOption,
+    PythonOption,
+    YesOption,
+    known_patches,
+)
+from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
+from triage.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from triage.patching.ledger import Change
+    from triage.patching.target import Plans, Target
+
+
+class ExportKind(str, Enum):
+    DIFF = "diff"
+    DOCKERFILE = "dockerfile"
+    ANSIBLE = "ansible"
+
+
+# What the next command takes over from this one.
+_KEPT = ("unit", "all", "package_root", "python", "ledger", "given", "patches", "rules", *again.CONNECTION)
+
+
+def show(
+    host: HostArgument,
+    unit: UnitOption = "",
+    id: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id", help="A patch; without it, those that the diagnosis proposes.", show_default=False
+        ),
+    ] = None,
+    all: Annotated[
+        bool, typer.Option("--all", help="Those for every fault that the log holds, not only for the last.")
+    ] = False,
+    package_root: Annotated[
+        str, typer.Option(help="The package's directory on the host, `.../site-packages/sglang`.")
+    ] = "",
+    python: PythonOption = "",
+    ledger: LedgerOption = "",
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="What is known of the deployment: pool_class=MLATokenToKVPool."
+        ),
+    ] = None,
+    patches: PatchesOption = None,
+    rules: RulesOption = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Make the change.")] = False,
+    export: Annotated[
+        ExportKind | None,
+        typer.Option(
+            help="Print the change, made or not, as text that makes it elsewhere.", show_default=False
+        ),
+    ] = None,
+    yes: YesOption = False,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Show what patches would change on HOST, or in a directory here, and with --apply change it.
+
+    Several are one change: each is planned on the result of those before it, and all are made or none.
+    Exit code 4 when it cannot be made, or nobody agreed.
+    """
+    from triage.mending import find_target
+    from triage.patching.target import apply_all, survey
+
+    for one, other in (("--all", all and id and "--id"), ("--export", export and apply and "--apply")):
+        if other:
+            raise UsageError(
+                "patching", host, f"{one} and {other} exclude each other", "leave one of them out"
+            )
+    known, facts = known_patches(patches), _facts(given or ())
+    place, name = host, host
+    if Path(host).is_dir():
+        place, package_root = "local", _package_in(host, id or ())
+    with connected(place, ssh_config, host_key, become) as connection:
+        with console.working(f"reading {name}"):
+            target = find_target(
+                connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
+            )
+            target = replace(target, context={**target.context, **facts})
+            plans = survey(target)
+        if export is not None:
+            _export(target, plans, export)
+            return
+        if format is Format.TEXT:
+            print_plans(plans)
+            _say_if_nothing(plans, name, all)
+        changes: Sequence[Change] = ()
+        if apply:
+            _agree(plans, name, yes)
+            changes = apply_all(target, plans)
+        if format is Format.JSON:
+            print_json(name, survey(target) if apply else plans, changes, target.package_root)
+        elif apply:
+            print_changes(changes)
+            _print_hint(name, plans, changes, target)
+        elif any(plan.edits for _, plan in plans):
+            ids = () if all else (patch.id for patch, plan in plans if plan.edits)
+            print(f"nothing was changed; next: {_command(name, ids)}")
+    if apply:
+        _refuse_what_is_not_mended(name, plans, changes)
+
+
+def _export(target: Target, plans: Plans, kind: ExportKind) -> None:
+    from triage.patching.export import exported, render
+
+    text = render(exported(target.tree, plans), kind.value)
+    if sys.stdout.isatty():
+        from triage.report.safe import safe
+
+        print(safe(text.decode("utf-8", "backslashreplace")), end="")
+    else:
+        sys.stdout.buffer.write(text)
+
+
+def _package_in(directory: str, ids: Sequence[str]) -> str:
+    """The engine's package in a virtual environment, site-packages or checkout. Raises UsageError."""
+    from triage.scan.read import find_root
+
+    if not ids:
+        happened = "nothing ran there that could be diagnosed, so name a patch with --id"
+        raise UsageError("patching", directory, happened, again.command("scan", directory))
+    root, package = find_root(Path(directory).absolute())
+    return str(root / package)
+
+
+def _facts(given: Iterable[str]) -> dict[str, str]:
+    facts = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise UsageError("reading", f"--given {item}", "it is not NAME=VALUE", "--given pool_class=NAME")
+        facts[name] = value
+    return facts
+
+
+def _agree(plans: Plans, host: str, yes: bool) -> None:
+    """One question for all that would be changed. Raises RefusedError."""
+    names = ", ".join(patch.id for patch, plan in plans if plan.edits)
+    count = sum(bool(plan.edits) for _, plan in plans)
+    what = "this change" if count == 1 else f"these {count} changes"
+    if names and not console.agreed(f"Make {what} ({names})?", yes):
+        raise nobody_agreed("applying", f"{names} on {host}")
+
+
+def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[Change]) -> None:
+    """Nothing that was left undone is called done."""
+    from triage.patching.model import State
+
+    next = again.reaching(again.command("diagnose", host), host)
+    if not plans:
+        raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
+    done = {change.patch for change in changes}
+    left = [
+        f"{patch.id} is {plan.state.value}: {plan.reason}"
+        for patch, plan in plans
+        if patch.id not in done and plan.state not in (State.FIXED_UPSTREAM, State.APPLIED)
+    ]
+    if left:
+        raise RefusedError("applying patches on", host, "; ".join(left), next)
+
+
+def _say_if_nothing(plans: Plans, host: str, every: bool) -> None:
+    if plans:
+        return
+    what = "any fault in the log of" if every else "what ran last on"
+    print(f"no patch is proposed for {what} {host}, and none is applied")
+
+
+def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Target) -> None:
+    unit = ("--unit", target.unit) if target.unit else ()
+    verify = again.reaching(again.command("verify", host, *unit), host)
+    if any(change.new for change in changes):
+        print(f"restart the service to run it: {verify}")
+    elif changes:
+        print("nothing was changed: it was applied before")
+    elif plans:
+        _print_fixed(plans, verify)
+
+
+def _print_fixed(plans: Plans, verify: str) -> None:
+    from triage.patching.model import State
+
+    fixed = [patch.id for patch, plan in plans if plan.state is State.FIXED_UPSTREAM]
+    if fixed:
+        print(f"nothing was changed: the source has the fix of {', '.join(fixed)} already")
+        print(f"a service that was started before it came runs the old source; restart it: {verify}")
+
+
+def _command(host: str, ids: Iterable[str]) -> str:
+    """What makes the change that was shown, ready to paste."""
+    chosen = [word for id in ids for word in ("--id", id)]
+    return shlex.join(("triage", "patch", host, *again.given(*_KEPT), *chosen, "--apply"))

@@ -1,0 +1,74 @@
+"""From a diagnosis to the patches that are proposed for it, on the tree that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from triage.errors import UnreachableError
+from triage.evidence.live import LiveEvidence
+from triage.evidence.model import EMPTY
+from triage.hosts.connection import Connection
+from triage.patching.load import find_patch
+from triage.patching.schema import Patch
+from triage.patching.target import Target, on_record, target_at
+from triage.patching.transaction import HostTree
+from triage.pipeline import Finding, Knowledge, diagnose
+from triage.rules.load import load_rules
+
+
+def find_target(
+    connection: Connection,
+    known: Sequence[Patch],
+    ids: Sequence[str] = (),
+    unit: str = "",
+    package_root: str = "",
+    python: str = "",
+    ledger: str = "",
+    every: bool = False,
+    rules: Iterable[Path] = (),
+) -> Target:
+    """The tree that serves on a host, and the patches that are asked for or proposed for it.
+
+    Proposed are those for what failed last; with `every`, those for each incident of the log. Where
+    there are none, those that were applied to the tree before. With `package_root` no service is
+    looked for. `rules` are directories of further rules. Raises TriageError.
+    """
+    wanted = tuple(find_patch(id, known) for id in ids)
+    if package_root:
+        return target_at(connection, package_root, known, wanted, python, ledger)
+    knowledge = Knowledge(load_rules(rules), tuple(known))
+    report = diagnose(LiveEvidence(connection), knowledge, unit)
+    deployment, incidents = report.deployment, report.incidents
+    if not deployment.package_root:
+        raise UnreachableError(
+            "looking for the source of",
+            f"{deployment.name} on {connection.name}",
+            "the directory of the engine's package is not known",
+            f"triage patch {connection.name} --package-root .../site-packages/sglang --id PATCH",
+        )
+    root = deployment.package_root.rpartition("/")[0]
+    tree = HostTree(connection, [root], python or deployment.python, ledger)
+    wanted = wanted or _proposed(incidents if every else incidents[-1:], known) or on_record(tree, known)
+    return Target(tree, deployment.package_root, wanted, _context(incidents), deployment.unit)
+
+
+def _proposed(incidents: Iterable[Finding], known: Sequence[Patch]) -> tuple[Patch, ...]:
+    """The patches among the remedies, those for the last incident first, best first."""
+    ids = [
+        remedy.id
+        for finding in reversed(tuple(incidents))
+        for diagnosis in finding.diagnoses
+        if diagnosis.outcome != "refuted"
+        for remedy in diagnosis.remedies
+        if remedy.kind == "patch"
+    ]
+    return tuple(find_patch(id, known) for id in dict.fromkeys(ids))
+
+
+def _context(incidents: Sequence[Finding]) -> Mapping[str, str]:
+    """What the log of the last run tells that a patch's preconditions ask for."""
+    for finding in incidents[-1:]:
+        if "kv_pool" in finding.incident.facts:
+            return {"pool_class": finding.incident.facts["kv_pool"]}
+    return EMPTY

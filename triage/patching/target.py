@@ -1,0 +1,141 @@
+"""Several patches on one tree: planned one on the result of the other, and applied together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from triage.errors import TriageError
+from triage.evidence.model import EMPTY
+from triage.hosts.connection import Connection
+from triage.patching import transaction
+from triage.patching.ledger import Change, Ledger
+from triage.patching.model import FileEdit, Plan, SourceFile, SourceTree, State
+from triage.patching.plan import plan_patch
+from triage.patching.schema import Patch
+from triage.patching.transaction import HostTree
+
+Plans = tuple[tuple[Patch, Plan], ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which patches, on which tree of a host, and what is known of the deployment there.
+
+    `package_root` is the directory of the engine's package, and `unit` what runs it; "" where no
+    service was looked for.
+    """
+
+    tree: HostTree
+    package_root: str
+    patches: tuple[Patch, ...]
+    context: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    unit: str = ""
+
+
+def target_at(
+    connection: Connection,
+    package_root: str,
+    known: Sequence[Patch],
+    wanted: Sequence[Patch] = (),
+    python: str = "",
+    ledger: str = "",
+) -> Target:
+    """A package's directory on a host, and the patches that are asked for, or were applied to it before."""
+    root = package_root.rstrip("/").rpartition("/")[0] or "/"
+    tree = HostTree(connection, [root], python, ledger)
+    return Target(tree, package_root, tuple(wanted) or on_record(tree, known))
+
+
+def on_record(tree: HostTree, known: Iterable[Patch]) -> tuple[Patch, ...]:
+    """The patches that were applied to a tree."""
+    places = tuple(f"{root}/" for root in tree.roots)
+    made = {
+        change.patch
+        for change in tree.ledger().changes
+        if change.state == "applied" and any(file.path.startswith(places) for file in change.files)
+    }
+    return tuple(patch for patch in known if patch.id in made)
+
+
+class PlannedTree:
+    """A tree as it will be once some edits are made. A SourceTree."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self._tree = tree
+        self._made: dict[str, bytes] = {}  # by path
+
+    def make(self, edits: Iterable[FileEdit]) -> None:
+        self._made.update((edit.path, edit.after) for edit in edits)
+
+    def touches(self, modules: Iterable[str]) -> bool:
+        """Was a file of one of the modules edited?"""
+        files = (self._tree.read(module) for module in modules)
+        return any(file is not None and file.path in self._made for file in files)
+
+    def read(self, module: str) -> SourceFile | None:
+        file = self._tree.read(module)
+        if file is None or file.path not in self._made:
+            return file
+        return replace(file, data=self._made[file.path])
+
+
+def survey(target: Target) -> Plans:
+    """The plan of every patch, freshly read from the host, each on the result of those before it."""
+    tree = target.tree.fresh()
+    ledger = tree.ledger()
+    tree.prefetch(module for patch in target.patches for module in (patch.package, *patch.modules))
+    return plan_all(target.patches, tree, target.context, ledger)
+
+
+def plan_all(patches: Iterable[Patch], tree: SourceTree, context: Mapping[str, str], ledger: Ledger) -> Plans:
+    """The plans of patches that are to be applied in this order."""
+    planned = PlannedTree(tree)
+    found: list[tuple[Patch, Plan]] = []
+    for patch in patches:
+        plan = plan_patch(patch, planned, context, ledger)
+        if plan.ready:
+            planned.make(plan.edits)
+            ledger = ledger.with_planned(patch.id, plan.edits)
+        elif plan.state is not State.APPLICABLE and planned.touches(patch.modules):
+            plan = _or_conflict(plan, plan_patch(patch, tree, context, ledger), found)
+        found.append((patch, plan))
+    return tuple(found)
+
+
+def apply_all(target: Target, plans: Iterable[tuple[Patch, Plan]]) -> tuple[Change, ...]:
+    """Apply every plan that can be, in order, one transaction each.
+
+    Gives the changes, those that were there already among them (`new` tells). When one fails, those
+    that this call made are taken back. Raises TriageError.
+    """
+    changes: list[Change] = []
+    for patch, plan in plans:
+        if plan.state not in (State.APPLICABLE, State.APPLIED):
+            continue
+        try:
+            changes.append(transaction.apply(target.tree.fresh(), patch, plan, target.context))
+        except TriageError as error:
+            _take_back(target.tree, [change for change in changes if change.new], error)
+            raise
+    return tuple(changes)
+
+
+def _take_back(tree: HostTree, changes: Sequence[Change], error: TriageError) -> None:
+    """Roll back what was made before an error, and say so in it."""
+    for change in reversed(changes):
+        try:
+            transaction.rollback(tree, change.id)
+        except TriageError as second:
+            error.happened += f"; {change.patch} stays applied ({second.happened})"
+        else:
+            error.happened += f"; {change.patch}, made just before, was taken back"
+
+
+def _or_conflict(plan: Plan, alone: Plan, before: Iterable[tuple[Patch, Plan]]) -> Plan:
+    """The plan, or where only the patches before it stand in its way, that they do."""
+    if alone.state is not State.APPLICABLE:
+        return plan
+    names = ", ".join(patch.id for patch, other in before if other.ready)
+    reason = f"it conflicts with {names}, on whose result it is {plan.state.value}: {plan.reason}"
+    return replace(plan, state=State.AMBIGUOUS, reason=reason)
