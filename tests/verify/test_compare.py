@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from triage.verify.compare import compare
+from triage.verify.compare import compare, slower_start
 from triage.verify.metrics import metrics_of
-from triage.verify.model import Load, Metrics, Request, Start, Verification
+from triage.verify.model import Load, Metrics, Phase, Request, Start, Verification
 
 START = Start("a1", 7, True, 40.0, ())
 
@@ -169,3 +169,32 @@ def test_delivery_in_one_burst_is_seen_from_the_requests_on():
     metrics = metrics_of(Load(1, 64, 4, "usage", 2.0, (burst,)))
     now = replace(BEFORE, metrics=(metrics, metrics))
     assert "bursts" in compare(now, now).reason
+
+
+def begun(seconds: float, *phases: tuple[str, float], **more: bool) -> Start:
+    return Start("i", 1, more.pop("ready", True), seconds, tuple(Phase(*one) for one in phases), **more)
+
+
+BEGUN = begun(60, ("Load weight end", 40), ("KV Cache is allocated", 50), ("ready", 60))
+
+
+def test_a_slower_start_is_said_with_the_phase_that_took_longer():
+    slow = begun(120, ("Load weight end", 41), ("KV Cache is allocated", 105), ("ready", 120))
+    assert list(slower_start(slow, BEGUN)) == [
+        "the start took 120 s, 60 s the last time; most of it until 'KV Cache is allocated': 54 s more"
+    ]
+    assert list(slower_start(begun(90), BEGUN)) == ["the start took 90 s, 60 s the last time"]
+
+
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        (begun(70), BEGUN),  # within what starts differ
+        (begun(9), begun(5)),
+        (begun(90), None),
+        (begun(90, ready=False), BEGUN),
+        (begun(90, restarted=False), BEGUN),
+    ],
+)
+def test_of_other_starts_nothing_is_said(now: Start, before: Start | None):
+    assert list(slower_start(now, before)) == []

@@ -41,6 +41,9 @@ def verify(
     unit: UnitOption = "",
     restart: Annotated[bool, typer.Option(help="Restart the service first.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that the start may take.")] = 900.0,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
+    ] = 300.0,
     requests: Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")] = 8,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Streams of the second load.")] = 4,
     repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
@@ -64,6 +67,7 @@ def verify(
     options = Options(
         restart=restart,
         timeout=timeout,
+        patience=patience,
         requests=requests,
         concurrency=concurrency,
         repeats=repeats,

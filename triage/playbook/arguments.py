@@ -51,6 +51,11 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "restart_budget": Argument(
             "whole number", "restarts of its own that the service may need", span=(0, 100)
         ),
+        "patience": Argument(
+            "number",
+            "seconds of silence and idleness that end the start; 0: never",
+            span=(0, 86_400),
+        ),
         "request_timeout": Argument("number", "seconds that one request may take", span=(1, 86_400)),
         "load_timeout": Argument("number", "seconds that all loads may take together", span=(1, 86_400)),
         "prompt_tokens": Argument("whole number", "tokens of a prompt, about", span=(1, 100_000)),

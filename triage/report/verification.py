@@ -26,7 +26,10 @@ def progress(event: events.Event) -> str:
     if isinstance(event, events.Started):
         return f"started, pid {event.pid}" + (f", attempt {event.attempt}" if event.attempt > 1 else "")
     if isinstance(event, events.PhaseReached):
-        return f"{event.phase.at:6.1f} s  {event.phase.name}"
+        before = "" if event.before is None else f"  (last time {event.before:.1f} s)"
+        return f"{event.phase.at:6.1f} s  {event.phase.name}{before}"
+    if isinstance(event, events.Silent):
+        return f"no line for {event.seconds:.0f} s: {event.doing}"
     if isinstance(event, events.Died):
         return f"died: {event.reason}"
     if isinstance(event, events.Ready):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from triage.verify.model import Change, Metrics, VerdictName, Verification
+from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
 
 FLOOR = 0.05  # relative difference below which nothing is claimed, however small the spread
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
+SLOW_START = 5.0  # seconds more than before that are not worth a word
+SLOW_START_SHARE = 0.25
 LENGTHS = 0.1  # relative difference of prompt lengths that still counts as the same
 
 
@@ -42,6 +44,28 @@ def compare(now: Verification, before: Verification | None) -> Comparison:
     if now.sample != before.sample:
         reason += f"; it answers differently: {_short(before.sample)} before, {_short(now.sample)} now"
     return Comparison(verdict, reason, changes)
+
+
+def slower_start(now: Start, before: Start | None) -> Iterator[str]:
+    """What to say of a start that took clearly longer than the one before: how much, and in which phase."""
+    if before is None or not (now.ready and before.ready and now.restarted and before.restarted):
+        return
+    if now.seconds - before.seconds <= max(SLOW_START, SLOW_START_SHARE * before.seconds):
+        return
+    told = f"the start took {now.seconds:.0f} s, {before.seconds:.0f} s the last time"
+    known = dict(_lengths(before))
+    later = [(length - known[name], name) for name, length in _lengths(now) if name in known]
+    if later and max(later)[0] > 0:
+        told += f"; most of it until {max(later)[1]!r}: {max(later)[0]:.0f} s more"
+    yield told
+
+
+def _lengths(start: Start) -> Iterator[tuple[str, float]]:
+    """How long it took to each phase, from the one before it."""
+    at = 0.0
+    for phase in start.phases:
+        yield phase.name, phase.at - at
+        at = phase.at
 
 
 def _failures(metrics: Sequence[Metrics]) -> str:

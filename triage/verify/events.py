@@ -31,9 +31,10 @@ class LogLine:
 
 @dataclass(frozen=True)
 class PhaseReached:
-    """The engine logged the first line of a phase."""
+    """The engine logged the first line of a phase; `before`: seconds after the restart, the last time."""
 
     phase: Phase
+    before: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,14 @@ class NotYet:
     """A probe while it starts: what still speaks against its being ready."""
 
     reason: str
+
+
+@dataclass(frozen=True)
+class Silent:
+    """No line came for `seconds`, and what its processes do meanwhile, in words."""
+
+    seconds: float
+    doing: str
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,7 @@ Event = (
     | LogLine
     | PhaseReached
     | NotYet
+    | Silent
     | Died
     | Ready
     | Sampled

@@ -12,8 +12,19 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from triage.verify.activity import Watch
 from triage.verify.client import Client, Reply
-from triage.verify.events import Died, Listener, LogLine, NotYet, PhaseReached, Ready, Restarting, Started
+from triage.verify.events import (
+    Died,
+    Listener,
+    LogLine,
+    NotYet,
+    PhaseReached,
+    Ready,
+    Restarting,
+    Silent,
+    Started,
+)
 from triage.verify.model import Start
 from triage.verify.phases import StartLog
 from triage.verify.service import Service, ServiceState, lines_of
@@ -22,6 +33,7 @@ PROMPT = "The capital of France is"
 POLL = 0.5  # seconds between two looks at the service's state
 PROBE = 2.0  # seconds between two probes of its endpoint
 REFUSALS = 3  # failed completions after the ready line that end the wait
+SILENCE = 30.0  # seconds without a line after which it is looked at what the service does, and between looks
 LAST_WORDS = 5.0  # seconds that are given to the log of a service that has ended
 QUIET = 0.7  # seconds
 FIRST_TOKENS = 4
@@ -36,13 +48,22 @@ class Readiness:
 
 
 def restart_and_wait(
-    service: Service, client: Client, *, timeout: float, restart_budget: int, on_event: Listener
+    service: Service,
+    client: Client,
+    *,
+    timeout: float,
+    restart_budget: int,
+    on_event: Listener,
+    watch: Watch | None = None,
+    patience: float = 0.0,
 ) -> Readiness:
     """Restart the service and follow it until it is ready, dies, or `timeout` seconds are over.
 
-    `restart_budget` is how many more runs of it are followed when its manager starts it again.
+    `restart_budget` is how many more runs of it are followed when its manager starts it again. With
+    `watch` it is looked at what a silent service does; `patience` seconds of silence in which it did
+    nothing at all end the wait, 0 for never.
     """
-    return _Wait(service, client, timeout, on_event).restart(restart_budget)
+    return _Wait(service, client, timeout, on_event, watch, patience).restart(restart_budget)
 
 
 def check_running(
@@ -53,7 +74,15 @@ def check_running(
 
 
 class _Wait:
-    def __init__(self, service: Service | None, client: Client, timeout: float, on_event: Listener) -> None:
+    def __init__(
+        self,
+        service: Service | None,
+        client: Client,
+        timeout: float,
+        on_event: Listener,
+        watch: Watch | None = None,
+        patience: float = 0.0,
+    ) -> None:
         self._service = service
         self._client = client
         self._timeout = timeout
@@ -65,6 +94,12 @@ class _Wait:
         self._heard = 0.0  # when the last line of the log came
         self._refusals = 0
         self._not_yet = ""
+        self._watch = watch
+        self._patience = patience
+        self._run_began = 0.0
+        self._looked = 0.0  # when the last look was
+        self._worked = 0.0  # when it was last known to do something
+        self._doing = ""  # what it does, in words
 
     def restart(self, budget: int) -> Readiness:
         service = self._service
@@ -79,6 +114,7 @@ class _Wait:
                 return self._failed(failure)
             seen.add(self._state.run)
             self._log, self._heard = StartLog(), 0.0
+            self._run_began = self._looked = self._worked = self._elapsed()
             self._on_event(Started(self._state.run, self._state.pid, attempt))
             readiness = self._follow(service)
             if not (readiness.start.died and self._state.restarting and attempt <= budget):
@@ -121,6 +157,8 @@ class _Wait:
                     return self._failed(
                         f"died {now:.0f} s after the restart: {self._state.detail}", died=True
                     )
+                if self._hangs(now):
+                    return self._failed(f"it hangs: no line for {self._silence(now):.0f} s, {self._doing}")
                 if (self._log.ready or self._log.health_counts) and now - probed >= PROBE:
                     probed = now
                     reply = self._probe(by_health=not self._log.ready)
@@ -130,7 +168,24 @@ class _Wait:
                         return self._failed(f"says that it is ready, and does not answer: {self._not_yet}")
         last = self._log.phases[-1].name if self._log.phases else "nothing"
         reached = f"not ready after {self._timeout:.0f} s; the last that it logged of its start: {last}"
-        return self._failed(f"{reached}; {self._not_yet}" if self._not_yet else reached)
+        return self._failed("; ".join(filter(None, (reached, self._not_yet, self._doing))))
+
+    def _hangs(self, now: float) -> bool:
+        """Look at what a silent service does; whether it has done nothing for too long."""
+        if self._watch is None or self._log.ready or self._silence(now) < SILENCE:
+            return False
+        if now - self._looked >= SILENCE:
+            self._looked = now
+            activity = self._watch.look(self._state.pid, now)
+            if activity is not None:
+                self._doing = str(activity)
+                self._on_event(Silent(self._silence(now), self._doing))
+            if activity is None or not activity.idle:
+                self._worked = now
+        return 0 < self._patience <= min(now - self._worked, self._silence(now))
+
+    def _silence(self, now: float) -> float:
+        return now - max(self._heard, self._run_began)
 
     def _gone(self, service: Service, run: str) -> bool:
         """Whether the run that is followed is over."""
@@ -162,7 +217,7 @@ class _Wait:
                 return
 
     def _read(self, line: str) -> None:
-        self._heard = self._elapsed()
+        self._heard, self._doing = self._elapsed(), ""
         self._on_event(LogLine(self._client.redact(line)))
         phase = self._log.feed(line, self._elapsed())
         if phase:

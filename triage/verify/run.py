@@ -10,9 +10,19 @@ from datetime import datetime, timezone
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
+from triage.verify.activity import Watch
 from triage.verify.client import Client, Reply, client_of
-from triage.verify.compare import compare
-from triage.verify.events import Concluded, Listener, LoadEnded, LoadStarted, Sampled, ignore
+from triage.verify.compare import compare, slower_start
+from triage.verify.events import (
+    Concluded,
+    Event,
+    Listener,
+    LoadEnded,
+    LoadStarted,
+    PhaseReached,
+    Sampled,
+    ignore,
+)
 from triage.verify.history import History
 from triage.verify.metrics import metrics_of
 from triage.verify.model import Load, Start, Verification
@@ -28,13 +38,15 @@ SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it 
 class Options:
     """How to verify. Times in seconds.
 
-    `timeout` bounds the start, `request_timeout` one request, `load_timeout` all loads together: repeats
+    `timeout` bounds the start; so much `patience` of silence in which the service does nothing ends it
+    before, 0 for never. `request_timeout` bounds one request, `load_timeout` all loads together: repeats
     that would not fit into it are left out. Loads run at concurrency 1 and at `concurrency`.
     """
 
     restart: bool = True
     timeout: float = 900.0
     restart_budget: int = 0
+    patience: float = 300.0
     request_timeout: float = 120.0
     load_timeout: float = 300.0
     prompt_tokens: int = 64
@@ -72,15 +84,15 @@ def verify(
             "repeat with --no-restart, or start it as a systemd unit",
         )
     client = client_of(connection, deployment, key=options.api_key, timeout=options.request_timeout)
-    run = _Run(client, service, options, on_event)
-    result = run.measured(_blank(deployment, options))
     history = history or History()
-    notes = list(result.notes)
-    before = None
+    before, notes = None, []
     try:
         before = history.reference(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
+    run = _Run(client, service, options, _remembering(before, on_event), Watch(connection))
+    result = run.measured(_blank(deployment, options))
+    notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
     if result.verdict != "failed":
         comparison = compare(result, before)
         result = replace(
@@ -100,10 +112,25 @@ def verify(
     return result
 
 
+def _remembering(before: Verification | None, on_event: Listener) -> Listener:
+    """The same listener; of each phase it is also told when it came the last time."""
+    known = {phase.name: phase.at for phase in before.start.phases} if before else {}
+
+    def told(event: Event) -> None:
+        if isinstance(event, PhaseReached):
+            event = replace(event, before=known.get(event.phase.name))
+        on_event(event)
+
+    return told
+
+
 class _Run:
     """The part that talks to the service."""
 
-    def __init__(self, client: Client, service: Service | None, options: Options, on_event: Listener) -> None:
+    def __init__(
+        self, client: Client, service: Service | None, options: Options, on_event: Listener, watch: Watch
+    ) -> None:
+        self._watch = watch
         self._client = client
         self._service = service
         self._options = options
@@ -120,6 +147,8 @@ class _Run:
                 timeout=options.timeout,
                 restart_budget=options.restart_budget,
                 on_event=self._on_event,
+                watch=self._watch,
+                patience=options.patience,
             )
         else:
             earlier = ""

@@ -1,0 +1,122 @@
+"""What a silent service is doing: a slow load works, a hang does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from triage.errors import UnreachableError
+from triage.hosts.connection import Connection
+from triage.verify.service import text_of
+
+IDLE_CORES = 0.02
+IDLE_READING = 1e5  # bytes/s
+TICK = 100  # clock ticks a second in /proc/PID/stat: USER_HZ of every Linux that engines run on
+_LOOK = """
+cat /proc/[0-9]*/stat
+echo =
+grep -H ^read_bytes: /proc/[0-9]*/io
+echo =
+nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits
+true
+"""
+_STAT = re.compile(r"^(\d+) \(.*\) (\S) (.*)$", re.MULTILINE)
+_READ = re.compile(r"^/proc/(\d+)/io:read_bytes: (\d+)$", re.MULTILINE)
+_GPU = re.compile(r"^\s*(\d{1,3})\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sums over a process and its descendants since they began; `gpus` in percent at this moment."""
+
+    at: float  # seconds
+    cpu: float  # seconds
+    read: int  # bytes from disks
+    processes: int
+    gpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Between two samples."""
+
+    cores: float
+    reading: float  # bytes/s
+    gpus: tuple[int, ...]
+
+    @property
+    def idle(self) -> bool:
+        return self.cores < IDLE_CORES and self.reading < IDLE_READING and not any(self.gpus)
+
+    def __str__(self) -> str:
+        """`its processes use 3.1 cores and read 210 MB/s; GPUs at 0 %`."""
+        cores = "no CPU" if self.cores < IDLE_CORES else f"{self.cores:.1f} cores"
+        reading = "nothing" if self.reading < IDLE_READING else f"{self.reading / 1e6:.0f} MB/s"
+        low, high = min(self.gpus, default=0), max(self.gpus, default=0)
+        gpus = f"; GPUs at {low if low == high else f'{low} to {high}'} %" if self.gpus else ""
+        waiting = (
+            ", as where ranks wait for each other" if self.gpus and low >= 95 and not self.reading else ""
+        )
+        return f"its processes use {cores} and read {reading}{gpus}{waiting}"
+
+
+class Watch:
+    """Looks at a process and its descendants again and again."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._last: Sample | None = None
+        self._pid: int | None = None
+
+    def look(self, pid: int | None, now: float) -> Activity | None:
+        """What it did since the last look; None at the first, and where that cannot be told."""
+        if pid != self._pid:
+            self._pid, self._last = pid, None
+        if pid is None:
+            return None
+        try:
+            output = self._connection.run(("sh", "-c", _LOOK), timeout=20.0)
+        except UnreachableError:
+            return None
+        before, self._last = self._last, sample(text_of(output.stdout), pid, now)
+        if before is None or self._last is None or self._last.at <= before.at:
+            return None
+        seconds = self._last.at - before.at
+        # what a child that has ended did is no longer in the sums
+        cores = max(0.0, self._last.cpu - before.cpu) / seconds
+        reading = max(0, self._last.read - before.read) / seconds
+        return Activity(cores, reading, tuple(map(max, before.gpus, self._last.gpus)))
+
+
+def sample(text: str, pid: int, now: float) -> Sample | None:
+    """What the host printed, for a process and its descendants; None where it is not there."""
+    stats, _, rest = text.partition("\n=\n")
+    reads, _, gpus = rest.partition("=\n")
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for found in _STAT.finditer(stats):
+        fields = found[3].split()
+        if len(fields) > 11 and fields[0].isdecimal() and fields[10].isdecimal() and fields[11].isdecimal():
+            parents[int(found[1])] = int(fields[0])
+            ticks[int(found[1])] = int(fields[10]) + int(fields[11])
+    if pid not in ticks:
+        return None
+    family = _family(pid, parents)
+    read = sum(int(found[2]) for found in _READ.finditer(reads) if int(found[1]) in family)
+    cpu = sum(ticks[member] for member in family) / TICK
+    return Sample(now, cpu, read, len(family), tuple(int(found[1]) for found in _GPU.finditer(gpus)))
+
+
+def _family(pid: int, parents: dict[int, int]) -> set[int]:
+    """The process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for child, parent in parents.items():
+        children.setdefault(parent, []).append(child)
+    family: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        member = waiting.pop()
+        if member not in family:
+            family.add(member)
+            waiting += children.get(member, ())
+    return family
