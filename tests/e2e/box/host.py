@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-TOOLS = ("debootstrap", "systemd-nspawn", "ssh", "ssh-keygen", "unshare")
+TOOLS = ("debootstrap", "systemd-nspawn", "ssh", "ssh-keygen", "strace", "unshare")
 PACKAGES = Path(__file__).with_name("packages.txt")  # Debian packages that bring TOOLS, one a line
 CGROUPS = Path("/sys/fs/cgroup")
 
