@@ -15,7 +15,15 @@ from tests.evidence.conftest import exec_start, ps_text, unit_text
 from tests.hosts.conftest import Server, start_sshd
 from tests.hosts.fakes import put_programs
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import CATALOGUE, Journal, KernelLog, Processes, ReadFile, TailFile
+from triage.evidence.queries import (
+    CATALOGUE,
+    Journal,
+    JournalWindows,
+    KernelLog,
+    Processes,
+    ReadFile,
+    TailFile,
+)
 from triage.hosts import open_connection
 
 PROGRAMS = ("systemctl", "busctl", "ps", "nvidia-smi", "journalctl", "python", "python3")
@@ -37,7 +45,7 @@ def test_endless_answers_cost_little_and_are_called_endless(tmp_path: Path) -> N
 
 
 def test_every_question_has_a_limit_that_fits_it() -> None:
-    logs = (Journal, KernelLog, TailFile)
+    logs = (Journal, JournalWindows, KernelLog, TailFile)
     assert all(query.limit <= 8 * MEBI for query in CATALOGUE if not isinstance(query, logs))
 
 

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Answer, Deployment, Evidence
-from triage.evidence.queries import Journal, KernelLog, ProcessOutput, TailFile, UnitRuns
+from triage.evidence.outputs import journal_holds_its_words, output_of
+from triage.evidence.queries import (
+    Journal,
+    JournalWindows,
+    KernelLog,
+    ProcessOutput,
+    TailFile,
+    UnitRuns,
+)
 from triage.evidence.queries.journal import NEEDS
 from triage.logs.model import LogSource
 
@@ -19,8 +27,9 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     """The log of the deployment's latest run and the kernel's lines of its time, in canonical form.
 
     A kernel log that cannot be read is a source without data that says why. Where systemd has started it
-    anew after a failure, the run that failed comes first. Raises UnreachableError when the log cannot be
-    read, or is empty: silence is not health.
+    anew after a failure, the run that failed comes first. What a unit sends to a file instead of the journal
+    is read there. Raises UnreachableError when the log cannot be read, or is empty, unless the service manager
+    says how the run ended: silence is not health.
     """
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
@@ -29,13 +38,22 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
     sources = tuple(_journal(evidence, deployment.unit, run) for run in runs)
+    if not any(journal_holds_its_words(bytes(source.data)) for source in sources):
+        output = output_of(evidence, deployment, len(runs))
+        sources = (*sources, output) if output else sources
     if not any(source.data for source in sources):
-        raise _empty(evidence, deployment)
+        empty = _empty(evidence, deployment)
+        if deployment.result in ("", "success"):
+            raise empty
+        sources = (*sources, LogSource(f"journal of {deployment.unit}", b"", missing=empty.happened))
     return (*sources, *_kernel(evidence, sources))
 
 
 def _journal(evidence: Evidence, unit: str, invocation: str) -> LogSource:
-    answer = evidence.ask(Journal(unit, invocation))
+    """In windows where the host can find them, otherwise whole."""
+    answer = evidence.ask(JournalWindows(unit, invocation)) if invocation else None
+    if answer is None or not answer.value:
+        answer = evidence.ask(Journal(unit, invocation))
     if answer.value is None:
         raise _unreadable(evidence, unit, answer)
     return LogSource(f"journal of {unit}", answer.value.encode("utf-8", "replace"), answer.partial)

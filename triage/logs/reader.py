@@ -106,6 +106,9 @@ def _finish(entries: Iterable[Line], peel: Peeler, carriage: bool) -> Iterator[L
             parts.clear()
         for piece in _split(line, carriage):
             peel(piece)
+            if piece.gap:
+                gap, piece.gap = True, False
+                parts.clear()
             if piece.part or parts:
                 if not _join(piece, parts):
                     continue

@@ -36,6 +36,7 @@ from triage.evidence.queries.process import (
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
 from triage.evidence.queries.systemd import Command, ServiceUnits, Unit, UnitCommand, UnitProperties
+from triage.evidence.queries.windows import JournalWindows
 
 # One of each, with placeholders where a real one has names.
 CATALOGUE: tuple[Query[Any], ...] = (
@@ -43,6 +44,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UnitProperties("UNIT.service"),
     UnitCommand("UNIT.service"),
     UnitRuns("UNIT.service"),
+    JournalWindows("UNIT.service", "RUN"),
     Journal("UNIT.service", "RUN"),
     KernelLog(0, 0),
     Processes(),
@@ -78,6 +80,7 @@ __all__ = [
     "HostName",
     "Interpreter",
     "Journal",
+    "JournalWindows",
     "KernelLog",
     "ListDirectory",
     "Listener",

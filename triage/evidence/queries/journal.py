@@ -71,16 +71,14 @@ class Journal(Query[str]):
 
     def argv(self) -> tuple[str, ...]:
         fields = f"--output-fields={','.join((*FIELDS[2:], 'COREDUMP_UNIT'))}"
-        dumps = (f"MESSAGE_ID={COREDUMP}", f"COREDUMP_UNIT={self.unit}")
         if not self.invocation:
             unit = (f"_SYSTEMD_UNIT={self.unit}", "+", "_PID=1", f"UNIT={self.unit}")
-            return (*_JOURNALCTL, fields, "--lines=100000", *unit, "+", *dumps)
-        run = (f"_SYSTEMD_INVOCATION_ID={self.invocation}", "+", f"INVOCATION_ID={self.invocation}")
-        return (*_JOURNALCTL, fields, *run, "+", *dumps)
+            return (*_JOURNALCTL, fields, "--lines=100000", *unit, "+", *_dumps(self.unit))
+        return (*_JOURNALCTL, fields, *run_matches(self.unit, self.invocation))
 
     def decode(self, output: Output) -> str:
         entries = _read(output)
-        return _json_lines(_of_the_run(entries) if self.invocation else entries)
+        return json_lines(of_the_run(entries) if self.invocation else entries)
 
     def parse(self, text: str) -> str:
         return text
@@ -105,7 +103,7 @@ class KernelLog(Query[str]):
         return (*_JOURNALCTL, fields, *span, "_TRANSPORT=kernel")
 
     def decode(self, output: Output) -> str:
-        return _json_lines(_read(output))
+        return json_lines(_read(output))
 
     def parse(self, text: str) -> str:
         return text
@@ -138,7 +136,7 @@ class UnitRuns(Query[tuple[Run, ...]]):
         return (*_JOURNALCTL, fields, "--lines=100", "_PID=1", f"UNIT={self.unit}", *ids)
 
     def decode(self, output: Output) -> str:
-        return _json_lines(
+        return json_lines(
             _read(output), ("__REALTIME_TIMESTAMP", "MESSAGE_ID", "INVOCATION_ID", "UNIT_RESULT")
         )
 
@@ -202,16 +200,30 @@ def read_export(data: bytes) -> Iterator[dict[str, bytes]]:
         yield entry
 
 
-def _read(output: Output) -> Iterator[dict[str, bytes]]:
+def run_matches(unit: str, invocation: str) -> tuple[str, ...]:
+    """What journalctl matches for one run: its own lines, systemd's on it, and core dumps of the unit."""
+    run = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}")
+    return (*run, "+", *_dumps(unit))
+
+
+def _dumps(unit: str) -> tuple[str, ...]:
+    return (f"MESSAGE_ID={COREDUMP}", f"COREDUMP_UNIT={unit}")
+
+
+def check(output: Output) -> None:
     """Raises Unanswered when the command failed, or was not allowed to see the system's journal."""
     if b"insufficient permissions" in output.stderr or b"not seeing messages" in output.stderr:
         raise Unanswered(f"the user may not read the system's journal; it takes {NEEDS}")
     if output.code != 0 and not output.cut:
         raise Unanswered(failure_of(output))
+
+
+def _read(output: Output) -> Iterator[dict[str, bytes]]:
+    check(output)
     return read_export(output.stdout)
 
 
-def _of_the_run(found: Iterable[dict[str, bytes]]) -> Iterator[dict[str, bytes]]:
+def of_the_run(found: Iterable[dict[str, bytes]]) -> Iterator[dict[str, bytes]]:
     """Entries without the core dumps of other runs: they are matched by unit alone."""
     last = 0
     for entry in found:
@@ -224,7 +236,7 @@ def _of_the_run(found: Iterable[dict[str, bytes]]) -> Iterator[dict[str, bytes]]
         yield entry
 
 
-def _json_lines(found: Iterable[dict[str, bytes]], fields: tuple[str, ...] = FIELDS) -> str:
+def json_lines(found: Iterable[dict[str, bytes]], fields: tuple[str, ...] = FIELDS) -> str:
     quote = json.encoder.encode_basestring  # of a whole object json.dumps would take three times as long
     return "".join(
         "{"

@@ -21,6 +21,8 @@ from triage.logs.formats import times
 from triage.logs.line import Author, Line
 
 STARTS = "[JFMASOND0123456789TW"
+GAP = "__GAP"
+"""The field of an entry before which others were left out, where a journal comes in windows."""
 
 _WHO = r"(?P<host>[\w.-]{1,255}) (?P<who>[^\s:\[\]]{1,128})(?:\[(?P<pid>\d{1,10})\])?: ?"
 _DAY = r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{1,9}))? "
@@ -110,6 +112,7 @@ def from_json(line: Line, fields: Mapping[str, Any]) -> bool:
 def fill(line: Line, fields: Mapping[str, Any]) -> None:
     """Take what the fields of one journal entry say of a line, except its message."""
     line.enveloped = True
+    line.gap = GAP in fields
     line.cursor = _one(fields.get("__CURSOR")) or None
     line.at(times.microseconds(_one(fields.get("__REALTIME_TIMESTAMP"))))
     line.boot = _one(fields.get("_BOOT_ID"))

@@ -1,0 +1,146 @@
+"""What journald kept of a long run, where it tells something: found on the host, and packed.
+
+A shell walks along the run's entries with `journalctl --cursor`, in long steps while `grep` finds none of
+the places that could tell of a fault, in short ones where it does; those are printed in export form,
+with the step after them, the beginning of the run and its end. Each begins with a line of ours:
+
+    FROM=s=97f3d003b94441c0ab00e47d3acb58ba;i=df;b=...     (the cursor of the entry that must follow)
+
+    __CURSOR=s=97f3d003b94441c0ab00e47d3acb58ba;i=df;b=...
+    ...
+
+Steps share an entry, so that the decoder sees whether something was left out between two of them. What is
+left out is longer than any traceback waits (`triage.logs.windows.PATIENCE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triage.evidence.model import Query, Unanswered, failure_of
+from triage.evidence.queries.grep import extended
+from triage.evidence.queries.journal import (
+    FIELDS,
+    JOURNAL_LIMIT,
+    JOURNAL_TIMEOUT,
+    NEEDS,
+    check,
+    json_lines,
+    of_the_run,
+    read_export,
+    run_matches,
+)
+from triage.evidence.unpacking import unpack
+from triage.hosts.connection import Output
+from triage.logs.formats.journal import GAP
+
+OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
+"""What systemd says of a run without saying that it is systemd."""
+
+# `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end.
+_SCRIPT = r"""
+LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=32768; near=64;
+journal() { journalctl --no-pager --all "$@"; };
+fields=--output-fields=@FIELDS@; journal --lines=0 $fields >/dev/null 2>&1 || fields=;
+pack=cat;
+if command -v zstd; then pack="zstd -1 -q -c"; elif command -v gzip; then pack="gzip -1 -c"; fi >/dev/null;
+send() {
+    sent=$1; shift;
+    {
+        printf "FROM=%s\n\n" "$sent";
+        journal --output=export $fields --cursor="$sent" --lines=$short "$@" || printf "FAILED=1\n\n";
+    } | $pack;
+};
+at=$(journal --output=export "$@" | sed -n "s/^__CURSOR=//p;q");
+lines=$short; before=; sent=; owed=2; left=0;
+while [ "$at" ]; do
+    told=$(journal --output=cat --show-cursor --cursor="$at" --lines=$lines "$@" |
+        grep -naE -e "$places" -e "^-- cursor: " | sed -n "\$s/:-- cursor: / /p;1s/:.*//p");
+    first=${told%%[!0-9]*}; next=${told##* }; count=${told%% *}; count=${count##*[!0-9]};
+    case $first.$count.$next in
+        [0-9]*.[0-9]*.s=*) ;;
+        *) printf "FAILED=1\n\n" | $pack; exit 1 ;;
+    esac;
+    last=; if [ $count -le $lines ] || [ "$next" = "$at" ]; then last=1; fi;
+    if [ $lines = $long ]; then
+        if [ $first -lt $count ] || [ $last ]; then
+            lines=$short; left=15;
+            if [ $first -le $near ]; then at=$before; left=30; fi;
+            continue;
+        fi;
+    else
+        if [ $first -lt $count ]; then owed=2; elif [ $last ]; then owed=1; fi;
+        if [ $owed -gt 0 ]; then
+            if [ $first -le $near ] && [ "$sent" != "$before" ]; then send "$before" "$@"; fi;
+            send "$at" "$@"; owed=$((owed - 1));
+        fi;
+        if [ $last ]; then break; fi;
+        left=$((left - 1)); if [ $left -le 0 ] && [ $owed = 0 ]; then lines=$long; fi;
+    fi;
+    before=$at; at=$next;
+done
+"""
+
+
+@dataclass(frozen=True)
+class JournalWindows(Query[str]):
+    """The lines of one run of a unit that tell something, and those around them.
+
+    The value is the canonical text of `Journal`; an entry before which others were left out says so
+    with `GAP`. An empty one says that nothing was found this way: `Journal` asks for the whole run.
+    """
+
+    name: ClassVar[str] = "journal-windows"
+    purpose: ClassVar[str] = "find the places in a long run that tell of a fault, and read those"
+    privilege: ClassVar[str] = NEEDS
+    timeout: ClassVar[float] = JOURNAL_TIMEOUT
+    limit: ClassVar[int] = JOURNAL_LIMIT
+
+    unit: str
+    invocation: str
+
+    def argv(self) -> tuple[str, ...]:
+        fields = ",".join((*FIELDS[2:], "COREDUMP_UNIT"))
+        script = " ".join(_SCRIPT.replace("@FIELDS@", fields).split())  # a C shell takes a single line only
+        return ("sh", "-c", script, "journal-windows", *run_matches(self.unit, self.invocation))
+
+    def stdin(self) -> bytes:
+        """The places, for grep."""
+        from triage.logs.places import patterns
+
+        return "\n".join((OWN_WORDS, *dict.fromkeys(map(extended, patterns())))).encode()
+
+    def decode(self, output: Output) -> str:
+        check(output)
+        return json_lines(of_the_run(_in_one(output)), (*FIELDS, GAP))
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+def _in_one(output: Output) -> Iterator[dict[str, bytes]]:
+    """The entries of all steps, each once. Raises Unanswered where a step is not what was asked for."""
+    start = b""  # the cursor that must come next
+    last: set[bytes] = set()  # the cursors of the step before, and of this one
+    step: set[bytes] = set()
+    gap = False
+    for entry in read_export(unpack(output.stdout, JOURNAL_LIMIT)):
+        if "FAILED" in entry:
+            raise Unanswered(failure_of(output))
+        if "FROM" in entry:
+            start = entry["FROM"]
+            last, step = step, set()
+            gap = bool(last) and start not in last
+            continue
+        cursor = entry.get("__CURSOR", b"")
+        if start and cursor != start:
+            raise Unanswered("journalctl does not begin where it is told to")
+        start = b""
+        step.add(cursor)
+        if cursor not in last:
+            if gap:
+                entry[GAP] = b"1"
+            gap = False
+            yield entry
