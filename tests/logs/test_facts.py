@@ -72,6 +72,18 @@ def test_phases_and_the_model_class() -> None:
     text = (
         "Load weight end. elapsed=0.25 s, type=DeepseekV3ForCausalLM, avail mem=19.82 GB, mem usage=0.00 GB."
     )
-    assert (phase_of(text), facts(text)) == ("Load weight end", {"model_class": "DeepseekV3ForCausalLM"})
+    assert phase_of(text) == "Load weight end"
+    assert facts(text) == {
+        "model_class": "DeepseekV3ForCausalLM",
+        "free_after_load_gib": "19.82",
+        "weights_gib": "0.00",
+    }
     assert phase_of("The server is fired up and ready to roll!") == "The server is fired up and ready to roll"
     assert phase_of("Decode batch, #running-req: 1") == ""
+
+
+def test_memory_before_and_after_the_weights() -> None:
+    assert facts("Load weight begin. avail mem=78.70 GB") == {"free_before_load_gib": "78.70"}
+    assert facts("Model loading took 14.9889 GiB and 3.2 seconds") == {"weights_gib": "14.9889"}
+    assert facts("server_args=ServerArgs(mem_fraction_static=0.874)")["mem_fraction_static"] == "0.874"
+    assert facts("non-default args: {'gpu_memory_utilization': 0.9}")["gpu_memory_utilization"] == "0.9"

@@ -24,6 +24,7 @@ from tests.rules.world import (
     sglang,
 )
 from triage.evidence.model import Deployment, Layout
+from triage.evidence.queries import GpuInventory, ListDirectory
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
 from triage.rules.remedies import remedies
@@ -96,6 +97,171 @@ def test_settings_and_actions_are_as_the_rule_has_them() -> None:
     assert setting == Remedy("setting", "one", "s", "--flag", "c", "p", None)
     (action,) = offered(context(), kind="action", command="ss -ltnp", **keys)
     assert action == Remedy("action", "one", "s", "ss -ltnp", "c", "p", None)
+
+
+# Numbers.
+
+
+def setting(at: Context, **spec: Any) -> Remedy | None:
+    keys = {"id": "one", "summary": "s", "set": "--flag N"}
+    found = offered(at, kind="setting", **{**keys, **spec})
+    return found[0] if found else None
+
+
+BOTH = {"sglang": "--tp-size N --pp-size M", "vllm": "--tensor-parallel-size N"}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "command"),
+    [
+        (STORY, "--tp-size N --pp-size M"),
+        (replace(STORY, engine="vllm"), "--tensor-parallel-size N"),
+    ],
+)
+def test_a_setting_is_spelled_as_the_engine_at_hand_does(deployment: Deployment, command: str) -> None:
+    found = setting(context(deployment=deployment), set=BOTH)
+    assert found is not None
+    assert found.command == command
+
+
+def test_a_setting_of_an_unknown_engine_names_both_and_one_that_it_lacks_is_not_offered() -> None:
+    unknown = context(deployment=Deployment("log"), incident=incident(fault()))
+    found = setting(unknown, set=BOTH)
+    assert found is not None
+    assert found.command == "--tp-size N --pp-size M (SGLang), --tensor-parallel-size N (vLLM)"
+    assert setting(context(), set={"vllm": "--enforce-eager"}) is None
+
+
+def test_placeholders_are_filled_from_the_run_and_stay_where_nothing_is_known() -> None:
+    command = "journalctl -u UNIT; ls MODEL_PATH; PYTHON -m pip; --tp-size GPUS; kill PID; SLURM_N N UNITS"
+    (found,) = offered(context(), kind="action", id="one", summary="s", command=command)
+    assert found.command == (
+        "journalctl -u kimi.service; ls /srv/models/Kimi-K2.6; /opt/venv/bin/python -m pip; --tp-size 8; "
+        "kill PID; SLURM_N N UNITS"
+    )
+    hostile = context(deployment=replace(STORY, unit="a b;reboot.service", model="$(reboot)"))
+    (found,) = offered(hostile, kind="action", id="one", summary="s", command="show UNIT MODEL_PATH")
+    assert found.command == "show 'a b;reboot.service' '$(reboot)'"
+    unknown = context(deployment=Deployment("log"), incident=incident(fault()))
+    (found,) = offered(unknown, kind="action", id="one", summary="s", command=command)
+    assert found.command == command
+
+
+OOM = (
+    "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 94.97 GiB "
+    "of which 902.56 MiB is free."
+)
+
+
+def failed(message: str, **facts: str) -> Context:
+    logged = {**STORY_INCIDENT.facts, **facts}
+    return context(fault=fault(message=message), incident=replace(STORY_INCIDENT, facts=logged))
+
+
+@pytest.mark.parametrize(
+    ("at", "spec", "command", "helps"),
+    [
+        # 0.9 - (1.5 GiB - 902.56 MiB) / 94.97 GiB = 0.8935
+        (failed(OOM, mem_fraction_static="0.9"), {"computes": "share-for-allocation"}, "--flag 0.89", True),
+        (
+            failed(OOM, mem_fraction_static="0.9", weights_gib="88.1"),
+            {"computes": "share-for-allocation"}, "--flag 0.89", False,
+        ),
+        (failed(OOM), {"computes": "share-for-allocation"}, "--flag N", None),
+        (failed(OOM), {"computes": "share-for-allocation", "otherwise": "0.8"}, "--flag 0.8", None),
+        (
+            failed(OOM.replace("1.50 GiB", "2.00 MiB"), mem_fraction_static="0.9"),
+            {"computes": "share-for-allocation"}, "--flag N", None,
+        ),  # there was room, but not in one piece
+        (failed("device (10.2/79.1 GiB) on startup"), {"computes": "share-of-free"}, "--flag 0.12", None),
+        (failed("device (99.2/79.1 GiB) on startup"), {"computes": "share-of-free"}, "--flag N", None),
+        (
+            failed("Not enough memory", free_before_load_gib="78.70", free_after_load_gib="6.50"),
+            {"computes": "share-for-cache"}, "--flag 0.92", True,
+        ),
+        (
+            failed("Not enough memory", free_before_load_gib="78.70", free_after_load_gib="0.50"),
+            {"computes": "share-for-cache"}, "--flag 1.00", False,
+        ),
+        (
+            failed("above 0.86 (minimum viable = 1 - available/pre = 0.8531)."),
+            {"computes": "share-for-cache"}, "--flag 0.86", True,
+        ),
+        (failed("Not enough memory"), {"computes": "share-for-cache"}, "--flag N", None),
+        (failed("maximum model length is 79856."), {"named": r"length is (\d+)"}, "--flag 79856", None),
+        (failed("something else"), {"named": r"length is (\d+)"}, "--flag N", None),
+    ],
+)  # fmt: skip
+def test_numbers_of_memory(at: Context, spec: dict[str, Any], command: str, helps: bool | None) -> None:
+    found = setting(at, **spec)
+    assert found is not None
+    assert (found.command, found.helps) == (command, helps)
+    assert bool(found.proof) == (command not in ("--flag N", "--flag 0.8"))
+
+
+def sized(tp: int, pp: int = 1, message: str = "", **config: int) -> Context:
+    files = {f"{KIMI}/config.json": json.dumps(config)} if config else {}
+    return context(**of_size(tp=tp, pp=pp), evidence=Answers(files), fault=fault(message=message))
+
+
+@pytest.mark.parametrize(
+    ("at", "command", "helps"),
+    [
+        (sized(8, num_attention_heads=20), "--tp-size 4 --pp-size 2", True),
+        (sized(6, num_attention_heads=64, num_key_value_heads=8), "--tp-size 2 --pp-size 3", True),
+        (sized(8, message="6150 is not divisible by 8"), "--tp-size 2 --pp-size 4", True),
+        (sized(8, message="615 is not divisible by", num_attention_heads=8), "--tp-size 1 --pp-size 8", True),
+        (sized(8), "--tp-size N --pp-size M", None),
+        (sized(1, num_attention_heads=20), "--tp-size N --pp-size M", None),
+        (sized(999_999, num_attention_heads=20), "--tp-size N --pp-size M", None),
+    ],
+)  # fmt: skip
+def test_sizes_that_divide(at: Context, command: str, helps: bool | None) -> None:
+    spec = {"computes": "tensor-size", "divides": r"^(\d+) is not", "keys": ["num_attention_heads"]}
+    spec["keys"].append("num_key_value_heads")
+    found = setting(at, set=BOTH, **spec)
+    assert found is not None
+    assert (found.command, found.helps) == (command, helps)
+
+
+def test_all_gpus_in_one_stage() -> None:
+    eight = setting(context(), set="--pp-size 1 --tp-size GPUS", computes="one-stage")
+    assert eight is not None
+    assert (eight.command, eight.helps) == ("--pp-size 1 --tp-size 8", True)
+    six = setting(context(**of_size(pp=6)), set="--pp-size 1 --tp-size GPUS", computes="one-stage")
+    assert six is not None
+    assert (six.helps, "64 attention heads over 6 GPUs" in six.proof) == (False, True)
+
+
+class Files(Answers):
+    """A model's directory and the host's GPUs."""
+
+    def __init__(self, *sizes: int, gpu: int | None = None) -> None:
+        super().__init__()
+        listing = "".join(f'["f", {size << 30}, "model-{n}.safetensors"]\n' for n, size in enumerate(sizes))
+        self._known[ListDirectory(KIMI).key] = listing + '["f", 99, "config.json"]\n'
+        if gpu is not None:
+            total = f"<fb_memory_usage><total>{gpu} MiB</total></fb_memory_usage>"
+            self._known[GpuInventory().key] = f"<log><gpu>{total}</gpu><gpu>{total}</gpu></log>"
+
+
+@pytest.mark.parametrize(
+    ("files", "message", "command"),
+    [
+        (Files(400, 195), OOM.replace("94.97", "80.00"), "--flag 9"),
+        (Files(400, 195, gpu=81_920), "", "--flag 9"),
+        (Files(400, 195), OOM, "--flag N"),  # 8 of 94.97 GiB hold 595
+        (Files(gpu=81_920), "", "--flag N"),
+        (Files(400, 195), "", "--flag N"),
+    ],
+)
+def test_gpus_that_hold_the_weights(files: Files, message: str, command: str) -> None:
+    found = setting(context(evidence=files, fault=fault(message=message)), computes="gpus-for-weights")
+    assert found is not None
+    assert found.command == command
+    assert ("595.00 GiB of weights over 8 GPUs are 74.38 GiB on each" in found.proof) == (
+        command == "--flag 9"
+    )
 
 
 def test_the_order_of_the_rule_is_kept() -> None:

@@ -32,6 +32,8 @@ _KEYS = {
     "enable_dp_attention": "enable_dp_attention",
     "enforce_eager": "enforce_eager",
     "num_hidden_layers": "num_hidden_layers",
+    "mem_fraction_static": "mem_fraction_static",
+    "gpu_memory_utilization": "gpu_memory_utilization",
 }
 _PAIR = re.compile(
     r"(?<![\w.])'?("
@@ -43,6 +45,12 @@ _VERSION = re.compile(
     r"^[\s▀▄█]{0,60}version (\d[\w.+-]{0,60})$|\bsglang[ =:]{1,3}v?(\d+\.\d[\w.+-]{0,40})"
 )
 _TYPE = re.compile(r"Load weight end\..{0,200}?\btype=(\w{1,100})")
+_MEMORY = (  # in GiB: sglang's GB are such
+    ("free_before_load_gib", re.compile(r"Load weight begin\. avail mem=(\d{1,6}(?:\.\d{1,4})?) GB")),
+    ("free_after_load_gib", re.compile(r"Load weight end\..{0,300}?\bavail mem=(\d{1,6}(?:\.\d{1,4})?) GB")),
+    ("weights_gib", re.compile(r"Load weight end\..{0,300}?\bmem usage=(\d{1,6}(?:\.\d{1,4})?) GB")),
+    ("weights_gib", re.compile(r"Model loading took (\d{1,6}(?:\.\d{1,4})?) GiB")),
+)
 _ARCHITECTURE = re.compile(r"Resolved architectures?: \[?'?(\w{1,100})")
 _UNEVEN = re.compile(r"Hidden layers were unevenly partitioned: \[([\d,\s]{1,400})\]")
 
@@ -122,6 +130,11 @@ def facts_of(text: str) -> Iterator[tuple[str, str]]:
     model = _TYPE.search(text, 0, 2000) or _ARCHITECTURE.search(text, 0, 2000)
     if model is not None:
         yield "model_class", model[1]
+    if "Load weight " in text[:400] or "Model loading took" in text[:400]:
+        for name, pattern in _MEMORY:
+            found = pattern.search(text, 0, 2000)
+            if found is not None:
+                yield name, found[1]
     uneven = _UNEVEN.search(text, 0, 2000)
     if uneven is not None:
         yield "layer_partition", uneven[1].replace(" ", "")

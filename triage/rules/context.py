@@ -47,6 +47,11 @@ class Context:
         return shlex.join((host, *unit))
 
     @property
+    def engine(self) -> str:
+        """`sglang`, `vllm`, or "" where neither the deployment nor the log tells."""
+        return self.deployment.engine or self.incident.facts.get("engine", "")
+
+    @property
     def examined(self) -> bool:
         """Is there more than a log to look at?"""
         return self.evidence.origin.kind != "log"
@@ -108,6 +113,19 @@ class Context:
             raise Unanswered(f"{model}/config.json is not a JSON object")
         nested = config.get("text_config")
         return {**config, **nested} if isinstance(nested, dict) else config
+
+    def weights(self) -> int:
+        """Bytes of the model's weight files. Raises Unanswered."""
+        from triage.evidence.queries import ListDirectory
+
+        model = self.ran.model
+        if not model.startswith("/"):
+            raise Unanswered(f"the model {model or '?'} is not a path on the host")
+        files = self.evidence.ask(ListDirectory(model)).require()
+        sizes = [file.size for file in files if file.kind == "file" and file.name.endswith(".safetensors")]
+        if not sizes:
+            raise Unanswered(f"{model} holds no weight files, or links to them")
+        return sum(sizes)
 
     def config_number(self, key: str) -> int:
         """A positive whole number of the run's log, or of config.json. Raises Unanswered."""

@@ -145,7 +145,7 @@ def _remedy(remedy: RemedySpec) -> Iterator[Block]:
     elif remedy.kind == "upgrade":
         command = f"python -m pip install --upgrade {shlex.quote(remedy.distribution + remedy.version)}"
     elif remedy.kind == "setting":
-        command = remedy.set
+        command = str(remedy.set)
     elif remedy.kind == "action":
         command = remedy.command
     cost = f" Costs: {remedy.cost}." if remedy.cost else ""

@@ -102,7 +102,7 @@ def _remedies(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:
         yield "remedies", "a cause without a remedy leaves a person with nothing to do"
     for number, remedy in enumerate(rule.remedies):
         for key in ("summary", "set", "distribution"):
-            if not getattr(remedy, key, "given").strip():
+            if not str(getattr(remedy, key, "given")).strip():
                 yield f"remedies.{number}.{key}", "it is empty"
         patch = getattr(remedy, "patch", None)
         if patch is not None and patch not in patches:

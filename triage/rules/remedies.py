@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from triage.evidence.model import Layout, Unanswered
+from triage.rules.computing import Computed, compute
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
+from triage.rules.placeholders import fill, placeholders
 from triage.rules.probes.arithmetic import look_up_all
 from triage.rules.schema import (
     ActionRemedy,
@@ -29,12 +32,27 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
         elif isinstance(spec, UpgradeRemedy):
             found.append(_upgrade(spec, context))
         elif isinstance(spec, SettingRemedy):
-            found.append(Remedy("setting", spec.id, spec.summary, spec.set, spec.cost, spec.proof))
+            found.extend(_setting(spec, context))
         elif isinstance(spec, ActionRemedy):
-            found.append(Remedy("action", spec.id, spec.summary, spec.command, spec.cost, spec.proof))
+            command = fill(spec.command, placeholders(context))
+            found.append(Remedy("action", spec.id, spec.summary, command, spec.cost, spec.proof))
         else:
             found.extend(_layouts(spec, context))
     return tuple(found)
+
+
+def _setting(spec: SettingRemedy, context: Context) -> Iterator[Remedy]:
+    """As the engine at hand spells it, with its numbers; nothing where that engine has no such setting."""
+    text = spec.set if isinstance(spec.set, str) else getattr(spec.set, context.engine, str(spec.set))
+    if not text:
+        return
+    try:
+        computed = compute(spec, context)
+    except Unanswered:
+        computed = Computed({"N": spec.otherwise} if spec.otherwise else {}, "")
+    command = fill(text, {**placeholders(context), **computed.values})
+    proof = "; ".join(filter(None, (computed.proof, spec.proof)))
+    yield Remedy("setting", spec.id, spec.summary, command, spec.cost, proof, computed.helps)
 
 
 def _in_traceback(spec: PatchRemedy, context: Context) -> bool:

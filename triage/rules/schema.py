@@ -234,15 +234,55 @@ class UpgradeRemedy(Model):
     proof: str = ""
 
 
+class PerEngine(Model):
+    """A setting as each engine spells it; where one is missing it has none."""
+
+    sglang: str = ""
+    vllm: str = ""
+
+    def __str__(self) -> str:
+        both = ((self.sglang, "SGLang"), (self.vllm, "vLLM"))
+        return ", ".join(f"{text} ({engine})" for text, engine in both if text)
+
+
+Computation = Literal[
+    "share-for-allocation",  # N: the share of memory with which the allocation that failed would have fitted
+    "share-of-free",  # N: the share of memory that was free
+    "share-for-cache",  # N: the least share of memory that leaves something for the KV cache
+    "tensor-size",  # N: a tensor-parallel size that divides what must be divided; M: stages for the rest
+    "one-stage",  # whether all GPUs can share the heads
+    "gpus-for-weights",  # N: how many GPUs hold the weights
+]
+
+
 class SettingRemedy(Model):
-    """Launch flags, environment or unit directives, as they would be written."""
+    """Launch flags, environment or unit directives, as they would be written.
+
+    Placeholders in `set` are filled from the deployment (UNIT, GPUS, MODEL_PATH, PYTHON, PID) and, where it
+    can be computed, with a number (N, M): by `computes`, or by the one group of `named` in the message.
+    `divides` and `keys` say what a tensor-size must divide: a number of the message, those of config.json.
+    `otherwise` stands for N where nothing could be computed.
+    """
 
     kind: Literal["setting"]
     id: Id
-    set: str
+    set: str | PerEngine
+    computes: Computation | Literal[""] = ""
+    named: Regex = ""
+    divides: Regex = ""
+    keys: tuple[str, ...] = ()
+    otherwise: str = ""
     summary: str
     cost: str = ""
     proof: str = ""
+
+    @model_validator(mode="after")
+    def _groups(self) -> SettingRemedy:
+        for name in ("named", "divides"):
+            pattern = getattr(self, name)
+            if pattern and re.compile(pattern).groups != 1:
+                raise ValueError(f"{name} needs one group: the number")
+        return self
 
 
 class LayoutRemedy(Model):

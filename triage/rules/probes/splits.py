@@ -37,7 +37,7 @@ def splits_of(context: Context, size: int) -> Splits:
 
     A partition that the user set counts for the size that it was set for.
     """
-    engine = context.deployment.engine or context.incident.facts.get("engine", "")
+    engine = context.engine
     if engine not in SCHEMES:
         raise Unanswered("the engine is not known")
     if not 0 < size <= MAX_STAGES:
