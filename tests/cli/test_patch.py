@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,38 @@ def test_show_apply_status_rollback(root: Path, triage: Triage) -> None:
     assert rolled_back.returncode == 0, rolled_back.stderr
     assert backend(root) == BACKEND_SOURCE
     assert "reverted" in triage("status", "local").stdout
+
+
+def test_status_says_whether_the_service_runs_the_change(root: Path, triage: Triage) -> None:
+    (root / "sglang" / "launch_server.py").write_text(
+        "import time\nprint('up', flush=True)\ntime.sleep(120)\n"
+    )
+    with served(root) as pid:
+        triage.apply("--yes")
+        behind = triage("status", "local", "-F", "/dev/null").stdout
+        assert f"  pid {pid} does not run the change yet: started 20" in behind
+        assert behind.endswith("  next: triage verify local --ssh-config /dev/null\n")
+    with served(root) as pid:
+        now = triage("status", "local").stdout
+        assert f"  pid {pid} runs the change: started 20" in now
+        assert "next:" not in now
+        (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
+        assert [item["current"] for item in change["services"] if item["pid"] == pid] == [True]
+        assert (change["happened"], change["next"]) == ("", "")
+
+
+@contextlib.contextmanager
+def served(root: Path) -> Iterator[int]:
+    """A process that serves from the tree, as discovery finds it."""
+    argv = [sys.executable, "-m", "sglang.launch_server", "--model-path", "/none"]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(argv, cwd=root, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
 
 
 def test_json(root: Path, triage: Triage) -> None:

@@ -284,6 +284,7 @@ class _Host:
         launch = recognise(argv)
         deployment = replace(
             deployment,
+            serving_pid=pid,
             argv=argv,
             environment=MappingProxyType(dict(environment)),
             working_directory=directory or deployment.working_directory,

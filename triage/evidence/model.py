@@ -143,6 +143,7 @@ class Deployment:
     started: str = ""  # ISO 8601, of the latest run
     restarts: int = 0  # how often systemd has restarted it by itself since it was last started
     main_pid: int | None = None
+    serving_pid: int | None = None  # the process that runs the engine, where it runs
     argv: tuple[str, ...] = ()
     environment: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)
     working_directory: str = ""

@@ -44,9 +44,12 @@ class Agent:
         self.python = python or "python3"
         self.ledger = ledger
 
-    def ask(self, doing: str, to: str, **request: Any) -> dict[str, Any]:
-        """One request's answer. Raises UnreachableError or RefusedError, which say what to do next."""
-        payload = {"agent": _source(), "request": {**request, "ledger": self.ledger}}
+    def ask(self, doing: str, to: str, program: str = "agent", **request: Any) -> dict[str, Any]:
+        """One request's answer. Raises UnreachableError or RefusedError, which say what to do next.
+
+        `program` is the module beside this one that is sent to answer it.
+        """
+        payload = {"agent": _source(program), "request": {**request, "ledger": self.ledger}}
         output = self.connection.run(
             [self.python, *FLAGS], stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT
         )
@@ -90,5 +93,5 @@ def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageErr
 
 
 @functools.cache
-def _source() -> str:
-    return Path(__file__).with_name("agent.py").read_text("utf-8")
+def _source(program: str) -> str:
+    return Path(__file__).with_name(f"{program}.py").read_text("utf-8")

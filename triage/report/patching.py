@@ -9,6 +9,7 @@ from rich.text import Text
 
 from triage.patching.ledger import Change
 from triage.patching.model import Check, FileEdit, Plan, Site, State
+from triage.patching.outlook import Outlook, Run
 from triage.patching.schema import Patch
 from triage.report.safe import safe, safe_line
 
@@ -18,6 +19,7 @@ _STYLES = {
     State.FIXED_UPSTREAM: "bold green",
     State.NOT_AFFECTED: "bold green",
 }
+_RUNS = {True: "green", False: "bold yellow", None: "dim"}
 _ANSWERS = {True: ("yes", "green"), False: ("no", "red"), None: ("open", "yellow")}
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -66,6 +68,30 @@ def change_lines(change: Change) -> Iterator[Text]:
         yield Text(f"  note: {safe_line(note)}", "yellow")
 
 
+def outlook_lines(outlook: Outlook, next: str = "") -> Iterator[Text]:
+    """A change on record, what happened to it, which services run it, and the next command."""
+    yield from change_lines(outlook.change)
+    if outlook.happened:
+        yield Text(f"  {safe_line(outlook.happened)}", "bold yellow")
+    for run in outlook.runs:
+        if run.current is False or outlook.change.state == "applied":
+            yield Text(f"  {safe_line(run_line(outlook, run))}", _RUNS[run.current])
+    if next:
+        yield Text(f"  next: {safe_line(next)}")
+
+
+def run_line(outlook: Outlook, run: Run) -> str:
+    """`kimi.service (pid 812) does not run the change yet: started ..., before it`"""
+    name = run.service.name
+    if run.service.unit and run.service.pid:
+        name += f" (pid {run.service.pid})"
+    if run.current is None:
+        return f"{name}: {run.why}"
+    if outlook.change.state == "reverted":
+        return f"{name} still runs the change: {run.why}"
+    return f"{name} {'runs the change' if run.current else 'does not run the change yet'}: {run.why}"
+
+
 def standing(change: Change, now: str | None) -> str:
     """In words, what a file of a change holds now."""
     for file in change.files:
@@ -92,6 +118,15 @@ def document(
         "patches": [plan_document(patch, plan) for patch, plan in plans],
         "changes": [_change(change) for change in changes],
     }
+
+
+def outlook_document(outlook: Outlook, next: str) -> dict[str, Any]:
+    """A change as `document` has it, with what became of it."""
+    runs = [
+        {"name": run.service.name, "pid": run.service.pid, "current": run.current, "why": run.why}
+        for run in outlook.runs
+    ]
+    return {**_change(outlook.change), "happened": outlook.happened, "services": runs, "next": next}
 
 
 def plan_document(patch: Patch, plan: Plan) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from triage.cli import again
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -13,7 +17,13 @@ from triage.cli.options import (
     connected,
 )
 from triage.cli.patch.options import LedgerOption, PythonOption, bare_tree
-from triage.cli.patch.printing import print_changes, print_json
+from triage.cli.patch.printing import print_lines
+from triage.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from triage.evidence.model import Deployment
+    from triage.hosts.connection import Connection
+    from triage.patching.outlook import Outlook
 
 
 def status(
@@ -25,14 +35,41 @@ def status(
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
 ) -> None:
-    """What was changed on HOST, and whether it still is."""
+    """What was changed on HOST, whether it still is, and whether the services there run it."""
     from triage.patching import transaction
+    from triage.patching.outlook import look
+    from triage.report.patching import document, outlook_document, outlook_lines
 
     with connected(host, ssh_config, host_key, become) as connection:
-        changes = transaction.status(bare_tree(connection, python, ledger))
+        tree = bare_tree(connection, python, ledger)
+        changes = transaction.status(tree)
+        found = look(tree.agent, changes, _deployments(connection) if changes else ())
+    nexts = [_command(outlook) for outlook in found]
     if format is Format.JSON:
-        print_json(host, (), changes)
-    elif changes:
-        print_changes(changes)
-    else:
+        from triage.report import json
+
+        said = [outlook_document(outlook, next) for outlook, next in zip(found, nexts, strict=True)]
+        print(json.dumps({**document(host), "changes": said}))
+    for outlook, next in zip(found, nexts, strict=True) if format is Format.TEXT else ():
+        print_lines(outlook_lines(outlook, next))
+    if format is Format.TEXT and not found:
         print(f"nothing was changed on {host}")
+
+
+def _deployments(connection: Connection) -> Sequence[Deployment]:
+    """The host's services; none where there are none to be found."""
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+
+    try:
+        return discover(LiveEvidence(connection))
+    except UnreachableError:
+        return ()
+
+
+def _command(outlook: Outlook) -> str:
+    """What comes next, with the options that this command has in common with it."""
+    if not outlook.next:
+        return ""
+    kept = again.CONNECTION if outlook.next[0] != "patch" else ("ledger", *again.CONNECTION)
+    return again.command(*outlook.next, *again.given(*kept))

@@ -1,0 +1,161 @@
+"""What has become of the changes on record, which services run them, and what to do next."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from triage.evidence.model import Deployment
+from triage.patching.ledger import Change, ChangedFile, Ledger
+from triage.patching.observation import FileFacts, Observation, observe
+from triage.patching.remote import Agent
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of the host, and the tree that its interpreter imports the engine from.
+
+    `root` is the real directory that holds the package. `pid` and `started` (seconds since 1970) are
+    None where it does not run. `seen` is what its own interpreter found of the files.
+    """
+
+    name: str
+    root: str
+    seen: Observation
+    pid: int | None = None
+    started: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Whether a service runs the source as it is now: `current` is None where that is not known."""
+
+    service: Service
+    current: bool | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A change, what happened to it, who runs it, and the arguments of `triage` that come next."""
+
+    change: Change
+    happened: str = ""
+    runs: tuple[Run, ...] = ()
+    next: tuple[str, ...] = ()
+
+
+def look(agent: Agent, changes: Sequence[Change], deployments: Iterable[Deployment]) -> tuple[Outlook, ...]:
+    """Ask the host, each service's own interpreter first. One outlook for each change, in the same order."""
+    files = [(file.path, file.module, change.distribution) for change in changes for file in change.files]
+    if not files:
+        return outlooks(changes, agent.connection.name, Observation())
+    serving = [each for each in deployments if each.package_root]
+    roots = [each.package_root for each in serving]
+    pids = [each.serving_pid for each in serving if each.serving_pid]
+    seen = {
+        python: observe(Agent(agent.connection, python), files, roots, pids)
+        for python in dict.fromkeys([agent.python, *(each.python for each in serving)])
+    }
+    services = [
+        Service(
+            each.name,
+            posixpath.dirname(seen[each.python].roots[each.package_root]),
+            seen[each.python],
+            each.serving_pid,
+            seen[each.python].started.get(each.serving_pid or 0),
+            each.unit,
+        )
+        for each in serving
+    ]
+    return outlooks(changes, agent.connection.name, seen[agent.python], services)
+
+
+def outlooks(
+    changes: Sequence[Change], host: str, seen: Observation, services: Sequence[Service] = ()
+) -> tuple[Outlook, ...]:
+    """From what was read. `seen` counts where no service imports from the tree of a change."""
+    ledger = Ledger(tuple(changes))
+    return tuple(_outlook(change, ledger, host, seen, services) for change in changes)
+
+
+def _outlook(
+    change: Change, ledger: Ledger, host: str, seen: Observation, services: Sequence[Service]
+) -> Outlook:
+    if change.interrupted:
+        return Outlook(change, "cut short", (), ("patch", host, "--id", change.patch, "--apply"))
+    if change.state not in ("applied", "reverted"):
+        return Outlook(change)
+    here = [service for service in services if service.root == _root(change)]
+    happened = ""
+    if change.state == "applied":
+        seen = here[0].seen if here else seen
+        happened = _happened(change, ledger, {file.path: seen.of(file.path) for file in change.files})
+    elif any(file.now != file.before for file in change.files):
+        return Outlook(change)  # something else was made of it since
+    if happened:
+        return Outlook(change, happened, (), ("patch", "rebase", host))
+    runs = tuple(_run(service, change) for service in here) or _elsewhere(services)
+    behind = [run.service for run in runs if run.current is False]
+    unit = ("--unit", behind[0].unit) if behind and behind[0].unit else ()
+    return Outlook(change, "", runs, ("verify", host, *unit) if behind else ())
+
+
+def _happened(change: Change, ledger: Ledger, facts: Mapping[str, FileFacts]) -> str:
+    """Why an applied change is not in the source any more; "" where it is."""
+    said = []
+    for file in change.files:
+        if change.superseded and file.now != file.after:
+            new = f"replaced by {change.installed}" if change.installed else "removed"
+            return f"{change.distribution} {change.version} was {new}, and the change with it"
+        standing = ledger.standing(change.patch, file.path, file.now or "")
+        if standing.kind in ("applied", "none") and file.now is not None:
+            continue
+        said.append(_lost(change, file, facts[file.path]))
+    return "; ".join(dict.fromkeys(said))
+
+
+def _lost(change: Change, file: ChangedFile, facts: FileFacts) -> str:
+    when = f" at {_time(facts.placed)}" if facts.placed else ""
+    if file.now is None:
+        return f"{file.path} is gone"
+    if file.now == "":
+        return f"{file.path} cannot be read"
+    if file.now == facts.recorded:
+        what = "as it was" if file.now == file.before else "another build of it"
+        return f"{change.distribution} {change.version} was installed again{when}, {what}: {file.path}"
+    if file.now == file.before:
+        return f"another hand put the old bytes of {file.path} back{when}"
+    return f"another hand edited {file.path}{when}"
+
+
+def _elsewhere(services: Iterable[Service]) -> tuple[Run, ...]:
+    return tuple(Run(service, None, f"imports from {service.root}") for service in services)
+
+
+def _run(service: Service, change: Change) -> Run:
+    if service.pid is None or service.started is None:
+        return Run(service, None, "it does not run; its next start takes the source as it is")
+    stale = [path for file in change.files for path in service.seen.of(file.path).bytecode]
+    if stale:
+        return Run(service, False, f"remove the bytecode that it runs instead: {', '.join(stale)}")
+    times = [service.seen.of(file.path).written for file in change.files]
+    if None in times:
+        return Run(service, None, "when the file was written is not known")
+    written = max(time for time in times if time is not None)
+    if service.started > written:
+        return Run(service, True, f"started {_time(service.started)}, after it")
+    return Run(service, False, f"started {_time(service.started)}, before it")
+
+
+def _root(change: Change) -> str:
+    first = change.files[0]
+    depth = first.module.count(".") + 1 + first.path.endswith("/__init__.py")
+    return first.path.rsplit("/", depth)[0]
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
