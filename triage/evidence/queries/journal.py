@@ -27,6 +27,7 @@ FIELDS = (
     "__CURSOR",
     "__REALTIME_TIMESTAMP",
     "_BOOT_ID",
+    "_TRANSPORT",
     "_PID",
     "PRIORITY",
     "SYSLOG_IDENTIFIER",
