@@ -104,6 +104,11 @@ def host() -> StoryHost:
     )
 
 
+def healthy(host: StoryHost) -> None:
+    host.commands["systemctl show"] = unit_text(UNIT, ExecStart=exec_start(*SERVE.split()))
+    host.commands["journalctl"] = _exported({"__REALTIME_TIMESTAMP": "1778594639000000", "MESSAGE": "ready"})
+
+
 def written(directory: Path) -> dict[str, Any]:
     expected: dict[str, Any] = yaml.safe_load((directory / replay.EXPECTED).read_text())
     return expected
@@ -170,14 +175,14 @@ def test_without_program_text_the_probes_that_read_it_are_open(host: StoryHost, 
 
 
 def test_a_healthy_service_is_a_case_too(host: StoryHost, tmp_path: Path) -> None:
-    host.commands["journalctl"] = _exported({"__REALTIME_TIMESTAMP": "1778594639000000", "MESSAGE": "ready"})
+    healthy(host)
     case = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
     assert written(case.directory) == {"category": "none"}
 
 
 def test_a_second_capture_replaces_what_the_first_expected(host: StoryHost, tmp_path: Path) -> None:
     first = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
-    host.commands["journalctl"] = _exported({"__REALTIME_TIMESTAMP": "1778594639000000", "MESSAGE": "ready"})
+    healthy(host)
     second = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
     assert first.directory == second.directory
     assert written(second.directory) == {"category": "none"}

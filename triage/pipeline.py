@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from triage.patching.schema import Patch
     from triage.rules.nearest import Nearest
     from triage.rules.schema import Rule
+    from triage.unitrecord import Restarts
 
 
 # Rare in text, unlike the other controls, which steer terminals, and NUL, of which truncated logs are full.
@@ -56,6 +57,7 @@ class Report:
     deployment: Deployment
     incidents: tuple[Finding, ...]
     others: tuple[Deployment, ...] = ()
+    restarts: Restarts | None = None
     notes: tuple[str, ...] = ()  # what could not be read, and what was cut
 
 
@@ -78,9 +80,10 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.logs import log_sources
     from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.trees import EvidenceTree
-    from triage.logs import read_incidents
+    from triage.logs import read_incidents, was_stopped
     from triage.rules import engine
     from triage.rules.nearest import nearest
+    from triage.unitrecord import incident_of, restarts_of
 
     if logs:
         found = discover(evidence, unit) if unit else ()
@@ -94,8 +97,12 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     if logs:  # what comes as evidence was redacted where it entered
         redactor = Redactor()
         incidents = tuple(redact_values(incident, redactor) for incident in incidents)
+    restarts = None if logs else restarts_of(evidence, deployment)
     if not incidents:
         _require_text(logs)
+    if not incidents and not logs:
+        recorded = incident_of(deployment, restarts)
+        incidents = (recorded,) if recorded and not was_stopped(sources) else ()
     if logs and incidents and not deployment.engine:
         deployment = deployment_from_log(evidence, logs[0].name, incidents[-1].facts, frame_files(incidents))
     deployment = with_traceback_paths(deployment, frame_files(incidents))
@@ -114,7 +121,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     ]
     if incidents:
         deployment = as_it_ran(deployment, incidents[-1].facts)
-    return Report(evidence.origin, deployment, tuple(findings), tuple(others), tuple(notes))
+    return Report(evidence.origin, deployment, tuple(findings), tuple(others), restarts, tuple(notes))
 
 
 def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:

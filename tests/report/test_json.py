@@ -22,6 +22,7 @@ from triage.logs.model import Fault, Frame
 from triage.pipeline import Report
 from triage.replay import Difference, Replayed
 from triage.report import json as rendered
+from triage.unitrecord import Restarts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +34,7 @@ FAULT = {
     "type": TEXT, "message": TEXT, "ranks": [TEXT], "pid": (NUMBER, NONE), "time": (TEXT, NONE),
     "frame": (FRAME, NONE), "position": POSITION, "kind": TEXT, "frames": [FRAME], "because": [TEXT],
     "chain": [{"link": TEXT, "type": TEXT, "message": TEXT}], "members": [{"type": TEXT, "message": TEXT}],
-    "count": NUMBER,
+    "count": NUMBER, "doubt": TEXT,
 }  # fmt: skip
 DIAGNOSIS = {
     "rule": TEXT, "category": TEXT, "role": TEXT, "outcome": TEXT, "title": TEXT, "explanation": TEXT,
@@ -61,6 +62,7 @@ REPORT = {
         "faults": [{"role": TEXT, **FAULT}], "diagnoses": [DIAGNOSIS],
         "verdict": {"category": TEXT, "certainty": TEXT},
     }],
+    "restarts": ({"count": NUMBER, "since": TEXT, "last": TEXT, "result": TEXT, "loop": FLAG}, NONE),
     "others": [{"name": TEXT, "state": TEXT}],
     "notes": [TEXT],
 }  # fmt: skip
@@ -95,6 +97,7 @@ CARRIER = dataclasses.replace(FIRST, chain=(dataclasses.replace(FIRST, link="cau
 FULL = report(
     dataclasses.replace(STORY_INCIDENT, initiator=CARRIER, candidates=(FIRST,)),
     others=(report().deployment,),
+    restarts=Restarts(3, "2026-05-12T14:03:50+00:00", "2026-05-12T14:03:59+00:00", "signal", True),
     notes=("cut",),
 )
 

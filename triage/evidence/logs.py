@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Answer, Deployment, Evidence
+from triage.evidence.outputs import journal_holds_its_words, output_of
 from triage.evidence.queries import (
     Journal,
     JournalWindows,
@@ -26,8 +27,9 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     """The log of the deployment's latest run and the kernel's lines of its time, in canonical form.
 
     A kernel log that cannot be read is a source without data that says why. Where systemd has started it
-    anew after a failure, the run that failed comes first. Raises UnreachableError when the log cannot be
-    read, or is empty: silence is not health.
+    anew after a failure, the run that failed comes first. What a unit sends to a file instead of the journal
+    is read there. Raises UnreachableError when the log cannot be read, or is empty and the service manager
+    does not say either how the run ended: silence is not health.
     """
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
@@ -36,8 +38,14 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
     sources = tuple(_journal(evidence, deployment.unit, run) for run in runs)
+    if not any(journal_holds_its_words(source.data[:]) for source in sources):
+        output = output_of(evidence, deployment, len(runs))
+        sources = (*sources, output) if output else sources
     if not any(source.data for source in sources):
-        raise _empty(evidence, deployment)
+        empty = _empty(evidence, deployment)
+        if deployment.result in ("", "success"):
+            raise empty
+        sources = (*sources, LogSource(f"journal of {deployment.unit}", b"", missing=empty.happened))
     return (*sources, *_kernel(evidence, sources))
 
 

@@ -45,12 +45,20 @@ def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
     scans = [Scan(source, number) for number, source in enumerate(sources)]
     for scan in scans:
         scan.read()
-        runs = _together(runs, scan.runs)
+        runs = _together(runs, scan.runs[-scan.source.last_runs :])
         kernel += scan.kernel
     runs = _of_engines(runs)
     _join_kernel(runs, kernel, any(scan.active for scan in scans))
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
     return tuple(_numbered(incident, scans) for incident in _fold(incidents))
+
+
+def was_stopped(sources: Sequence[LogSource]) -> bool:
+    """Whether the last run of a source was asked to stop."""
+    scans = [Scan(source, number) for number, source in enumerate(sources) if not source.missing]
+    for scan in scans:
+        scan.read()
+    return any(scan.stopped for scan in scans)
 
 
 def _together(runs: list[Run], more: list[Run]) -> list[Run]:

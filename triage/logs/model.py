@@ -139,3 +139,4 @@ class LogSource:
     partial: str = ""
     format: str = ""
     missing: str = ""  # why there is no data
+    last_runs: int = 0  # only so many of its runs count, the last ones; 0: all

@@ -61,6 +61,7 @@ class Scan:
         self.runs: list[Run] = []
         self.kernel: list[Found] = []
         self.active = False  # somebody else than the kernel and systemd spoke
+        self.stopped = False  # the last run was asked to stop
         self._streams = Streams()
         self._windows = Windows(source.data, self._streams.quiet)
         self._requests = Requests()
@@ -209,6 +210,7 @@ class Scan:
     def _close(self, run: Run) -> None:
         """Keep a run that ended; of a restart loop the first ones, and how often they came again."""
         self.active = self.active or run.active
+        self.stopped = run.stopped is not None
         if not (run.found or run.facts):
             return
         mark = (run.unit, tuple(run.found))

@@ -31,6 +31,7 @@ def diagnosis(report: Report) -> dict[str, Any]:
         "source": {"kind": report.origin.kind, "name": report.origin.name},
         "deployment": deployment(report.deployment),
         "incidents": [_incident(item) for item in report.incidents],
+        "restarts": None if report.restarts is None else asdict(report.restarts),
         "others": [{"name": item.name, "state": item.state} for item in report.others],
         "notes": list(report.notes),
     }
@@ -100,6 +101,7 @@ def _fault(fault: Fault) -> dict[str, Any]:
         ],
         "members": [{"type": member.type, "message": member.message} for member in fault.members],
         "because": list(fault.because),
+        "doubt": fault.doubt,
         "count": fault.count,
         "position": {"source": position.source, "line": position.line, "cursor": position.cursor},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -19,6 +19,8 @@ from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from triage.unitrecord import Restarts
 
 WIDTH = 100
 SHOWN_FAULTS = 6
@@ -63,14 +65,41 @@ def _header(report: Report) -> Iterator[Text]:
     ]
     seen = dict.fromkeys(safe_line(part) for part in parts if part)
     yield Text(" · ".join(seen), "bold")
-    state = " ".join(filter(None, (deployment.state, deployment.result)))
+    looping = report.restarts is not None and report.restarts.loop
+    state = " ".join(filter(None, (deployment.state, "" if looping else deployment.result)))
     if state:
         status = f", exit status {deployment.exit_status}" if deployment.exit_status else ""
         yield Text(safe_line(f"{deployment.manager}: {state}{status}; started {deployment.started or '?'}"))
+    if report.restarts:
+        yield _restarts(report.restarts, report.origin.kind == "host")
     if deployment.package_root:
         yield Text(safe_line(f"source: {deployment.package_root}"), "dim")
     for disagreement in deployment.disagreements:
         yield Text(f"! {safe_line(disagreement)}", "bold yellow")
+
+
+def _restarts(restarts: Restarts, live: bool) -> Text:
+    times = "once" if restarts.count == 1 else f"{restarts.count} times"
+    words = f"restarting in a loop: {times}" if restarts.loop else f"restarted by systemd {times}"
+    since = f" since {restarts.since}" if restarts.since and restarts.count > 1 else ""
+    what = "end" if restarts.result == "success" else "failure"
+    last = f", last {what} {restarts.last}" if restarts.last else ""
+    how = f" ({restarts.result})" if restarts.last and restarts.result else ""
+    return Text(safe_line(f"{words}{since}{last}{how}{_ago(restarts.last) if live else ''}"), "bold red")
+
+
+def _ago(moment: str) -> str:
+    """By the clock here: nothing where that of the host is ahead."""
+    try:
+        seconds = int((datetime.now(timezone.utc) - datetime.fromisoformat(moment)).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    if seconds < 0:
+        return ""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f", {seconds // size} {unit} ago"
+    return f", {seconds} s ago"
 
 
 def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
@@ -106,7 +135,7 @@ def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
     if incident.phase:
         yield Text(f"  last phase before it: {safe_line(incident.phase)}")
     if incident.count > 1:
-        yield Text(f"  the same run failed {incident.count} times", "bold")
+        yield Text(f"  the same run failed {incident.count} times{_between(incident)}", "bold")
     at = None if fault is None else fault.position
     others = [other for other in incident.faults if other.position != at and other.role != "benign"]
     for other in others[:SHOWN_FAULTS]:
@@ -120,6 +149,12 @@ def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
         yield Text(f"  silent   {safe_line(silent)}: ended without a word of it", "dim")
 
 
+def _between(incident: Incident) -> str:
+    if incident.started is None or incident.ended is None:
+        return ""
+    return f", from {incident.started:%Y-%m-%d %H:%M:%S} to {incident.ended:%Y-%m-%d %H:%M:%S}"
+
+
 def _fault(fault: Fault, root: str) -> Iterator[Text]:
     times = f"  ({fault.count} times)" if fault.count > 1 else ""
     yield Text.assemble(
@@ -129,7 +164,8 @@ def _fault(fault: Fault, root: str) -> Iterator[Text]:
     if fault.frame is not None:
         yield from _frames(fault, fault.frame, root)
     position = fault.position
-    yield Text(f"    log: {safe_line(position.source)} line {position.line}", "dim")
+    place = f"log: {position.source} line {position.line}" if position.line else f"from {position.source}"
+    yield Text(f"    {safe_line(place)}", "dim")
 
 
 def _frames(fault: Fault, culprit: Frame, root: str) -> Iterator[Text]:
@@ -145,9 +181,10 @@ def _frames(fault: Fault, culprit: Frame, root: str) -> Iterator[Text]:
 
 def _why(diagnosis: Diagnosis, item: IncidentFinding, root: str) -> Iterator[Text]:
     certainty = item.verdict.certainty
+    harmless = diagnosis.role == "benign"
     yield Text.assemble(
         ("WHY  ", "bold cyan"),
-        (f"{certainty}: ", _CERTAINTY[certainty]),
+        ("no cause is known; harmless by itself: " if harmless else f"{certainty}: ", _CERTAINTY[certainty]),
         (safe_line(diagnosis.title), "bold"),
     )
     yield Text(f"     rule {diagnosis.rule}, category {diagnosis.category}", "dim")

@@ -1,0 +1,89 @@
+"""The file to which a unit sends what its service says, where that is not the journal.
+
+    StandardOutput=append:/var/log/kimi.log         file: and truncate: likewise, in the unit or a drop-in
+
+`systemctl show` prints the kind alone (`append`), so the path is read from the unit's files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from triage.evidence.model import Deployment, Evidence
+from triage.evidence.queries import ProcessOutput, ReadFile, TailFile, Unit, UnitProperties
+from triage.evidence.queries.journal import entries
+from triage.logs.model import LogSource
+
+BEGINNING = 1 << 20
+"""Bytes: much more than systemd says of a start."""
+
+KINDS = ("file", "append", "truncate")
+
+_DIRECTIVE = re.compile(
+    r"\s{0,80}Standard(?P<name>Output|Error)\s{0,80}=\s{0,80}(?P<kind>\w+)(?::(?P<path>.{1,4096}))?\s*$"
+)
+_SPECIFIER = re.compile(r"%(.)")
+
+
+def journal_holds_its_words(data: bytes) -> bool:
+    """Whether somebody else than systemd speaks at the beginning of a journal in canonical form."""
+    found = entries(data[:BEGINNING].decode("utf-8", "replace"))
+    return any(not entry.get("SYSLOG_IDENTIFIER", "").startswith(("systemd", "(")) for entry in found)
+
+
+def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSource | None:
+    """The last runs in the file that the unit logs to; None where it logs to none.
+
+    A file that cannot be read is a source without data that says why.
+    """
+    path = _of_process(evidence, deployment) or _of_unit(evidence, deployment.unit)
+    if not path.startswith("/"):
+        return None
+    answer = evidence.ask(TailFile(path))
+    if answer.value is None:
+        return LogSource(path, b"", missing=f"{answer.missing}; on the host: {answer.command}")
+    data = answer.value.encode("utf-8", "surrogateescape")
+    return LogSource(path, data, answer.partial, last_runs=runs)
+
+
+def _of_process(evidence: Evidence, deployment: Deployment) -> str:
+    """Where the running process writes: a script can redirect it, too."""
+    if not deployment.main_pid or deployment.state not in ("active", "activating"):
+        return ""
+    return evidence.ask(ProcessOutput(deployment.main_pid)).value or ""
+
+
+def _of_unit(evidence: Evidence, name: str) -> str:
+    unit = evidence.ask(UnitProperties(name)).value
+    if unit is None:
+        return ""
+    kinds = [unit.properties.get(f"Standard{output}", "").partition(":")[0] for output in ("Output", "Error")]
+    if any(kinds) and not any(kind in KINDS for kind in kinds):
+        return ""
+    texts = (evidence.ask(ReadFile(path)).value or "" for path in _files(unit))
+    paths = dict(_directives(texts))
+    path = paths.get("Error") or paths.get("Output") or ""
+    return _SPECIFIER.sub(lambda match: _value(match[1], name), path)
+
+
+def _files(unit: Unit) -> Iterator[str]:
+    """In the order in which systemd reads them: what comes later counts."""
+    if unit.fragment:
+        yield unit.fragment
+    yield from (path for path in unit.properties.get("DropInPaths", "").split() if path.startswith("/"))
+
+
+def _directives(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        for line in text.splitlines():
+            match = _DIRECTIVE.match(line[:8192])
+            if match is not None:
+                yield match["name"], match["path"].strip() if match["path"] and match["kind"] in KINDS else ""
+
+
+def _value(letter: str, unit: str) -> str:
+    """The specifiers that stand for the unit's name; others stay as they are."""
+    whole = unit.rpartition(".")[0] or unit
+    prefix, _, instance = whole.partition("@")
+    return {"n": unit, "N": whole, "p": prefix, "i": instance, "%": "%"}.get(letter, f"%{letter}")

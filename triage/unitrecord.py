@@ -1,0 +1,100 @@
+"""What the service manager recorded of a unit: restarts in a loop, and an end that no log tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from triage.evidence.model import Deployment, Evidence
+from triage.evidence.queries import Run, UnitRuns
+from triage.logs.fingerprint import fingerprint
+from triage.logs.model import Fault, Incident, Position
+
+OFTEN = timedelta(hours=1)
+"""Restarts that are closer together than this, on average, are a loop."""
+
+_CODES = {"signal": "killed", "core-dump": "dumped"}
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """How often systemd started a unit anew by itself. Times are ISO 8601, "" where they were not kept."""
+
+    count: int
+    since: str  # end of the first run that is counted and still known
+    last: str  # end of the last one
+    result: str  # of the last one
+    loop: bool  # it does not stay up
+
+
+def restarts_of(evidence: Evidence, deployment: Deployment) -> Restarts | None:
+    """The restarts since the unit was last started by hand; None where there were none."""
+    if not deployment.restarts or deployment.state not in ("active", "activating"):
+        return None
+    ended = [run for run in evidence.ask(UnitRuns(deployment.unit)).value or () if run.ended]
+    ended = ended[-deployment.restarts :]
+    since, last = (ended[0].ended, ended[-1].ended) if ended else ("", "")
+    return Restarts(
+        count=deployment.restarts,
+        since=since,
+        last=last,
+        result=ended[-1].result if ended else "",
+        loop=deployment.state == "activating" or _often(ended),
+    )
+
+
+def _often(ended: Sequence[Run]) -> bool:
+    if len(ended) < 2:
+        return False
+    took = datetime.fromisoformat(ended[-1].ended) - datetime.fromisoformat(ended[0].ended)
+    return took / (len(ended) - 1) < OFTEN
+
+
+def failed(deployment: Deployment, restarts: Restarts | None = None) -> str:
+    """systemd's result of the last run that ended, "" for a good one."""
+    result = deployment.result if deployment.state == "failed" else restarts.result if restarts else ""
+    return "" if result == "success" else result
+
+
+def incident_of(deployment: Deployment, restarts: Restarts | None) -> Incident | None:
+    """What systemd says of a run whose log explains nothing; None where it says that all was well."""
+    result = failed(deployment, restarts)
+    if not result:
+        return None
+    status = deployment.exit_status if deployment.state == "failed" else ""
+    fault = Fault(
+        kind="service",
+        type=result,
+        message=f"{_exited(result, status)}Failed with result '{result}'",
+        position=Position(f"systemd's record of {deployment.unit}", 0),
+        role="initiator",
+        because=("systemd recorded it", "the log of the run does not tell why"),
+    )
+    mark = fingerprint(deployment.engine, fault)
+    started = _time(deployment.started)
+    return Incident(
+        id=f"{mark[:8]}-{started:%m%d%H%M%S}" if started else mark[:8],
+        fingerprint=mark,
+        started=started,
+        ended=_time(restarts.last if restarts else ""),
+        initiator=fault,
+        faults=(fault,),
+        count=restarts.count if restarts else 1,
+    )
+
+
+def _exited(result: str, status: str) -> str:
+    """As systemd itself words it in the journal, so that the same rules hold."""
+    if not status or status == "0":
+        return ""
+    named = status if "/" in status else f"{status}/{'FAILURE' if status == '1' else 'n/a'}"
+    code = _CODES.get(result, "killed" if "/" in status else "exited")
+    return f"Main process exited, code={code}, status={named}; "
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
