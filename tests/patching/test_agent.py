@@ -25,6 +25,7 @@ from triage.errors import RefusedError, UnreachableError
 from triage.patching import agent, transaction
 from triage.patching.load import find_patch
 from triage.patching.model import State
+from triage.patching.target import Target, survey
 from triage.patching.transaction import HostTree
 
 PATCH = find_patch("sglang-triton-value-head-dim")
@@ -75,7 +76,7 @@ class TestWhatIsNotSource:
             for file in root.rglob("*.py"):
                 archive.write(file, file.relative_to(root))
         for place in (egg, egg / "src"):
-            plan = host_tree(place, ledger).plan(PATCH, MLA)
+            ((_, plan),) = survey(Target(host_tree(place, ledger), f"{place}/sglang", (PATCH,)))
             assert (plan.state, str(egg) in plan.reason) == (State.UNREADABLE, True)
             assert "archive" in plan.reason
 

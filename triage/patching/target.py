@@ -64,14 +64,16 @@ class PlannedTree:
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
         self._made: dict[str, bytes] = {}  # by path
+        self._modules: set[str] = set()
 
     def make(self, edits: Iterable[FileEdit]) -> None:
-        self._made.update((edit.path, edit.after) for edit in edits)
+        for edit in edits:
+            self._made[edit.path] = edit.after
+            self._modules.add(edit.module)
 
     def touches(self, modules: Iterable[str]) -> bool:
-        """Was a file of one of the modules edited?"""
-        files = (self._tree.read(module) for module in modules)
-        return any(file is not None and file.path in self._made for file in files)
+        """Was one of the modules edited?"""
+        return not self._modules.isdisjoint(modules)
 
     def read(self, module: str) -> SourceFile | None:
         file = self._tree.read(module)
