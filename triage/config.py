@@ -2,6 +2,7 @@
 
     rules: [~/triage/rules]        directories of further rules
     patches: [~/triage/patches]    directories of further patches
+    inventory: hosts.yaml          which hosts there are, where `--inventory` does not say
 
 A relative path is one beside the file.
 """
@@ -18,10 +19,11 @@ from triage.errors import UsageError
 
 @dataclass(frozen=True)
 class Config:
-    """Directories that exist, absolute, in the order in which they stand."""
+    """Directories that exist, absolute, in the order in which they stand; the inventory that is named."""
 
     rules: tuple[Path, ...] = ()
     patches: tuple[Path, ...] = ()
+    inventory: Path | None = None
 
 
 def config_path() -> Path:
@@ -45,11 +47,13 @@ def load_config() -> Config:
 
         rules: tuple[str, ...] = ()
         patches: tuple[str, ...] = ()
+        inventory: str = ""
 
     file = load_model(path, File, "configuration")
     return Config(
         _directories(path, "rules", file.rules),
         _directories(path, "patches", file.patches),
+        path.parent / Path(file.inventory).expanduser() if file.inventory else None,
     )
 
 

@@ -28,8 +28,10 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
     programs = {query.argv()[0] for query in CATALOGUE}
     assert programs <= {
         *("systemctl", "busctl", "journalctl", "ps", "id", "cat", "readlink", "sh", "env", "tail", "find"),
-        *("nvidia-smi", "df", "ss", "uname"),
+        *("nvidia-smi", "df", "ss", "uname", "sudo", "python3"),
     }
+    assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "sudo"} == {("-n", "-l")}
+    assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "python3"} == {("--version",)}
     assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show"}
     assert not [query for query in CATALOGUE if {"-delete", "-exec", "-fprint"} & set(query.argv())]
 

@@ -78,6 +78,14 @@ def test_a_file_of_our_own(tmp_path: Path) -> None:
     }
 
 
+def test_the_example_is_read() -> None:
+    inventory = load_inventory(Path(__file__).parents[2] / "examples" / "inventory" / "hosts.yaml")
+    page = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text()
+    assert len(inventory.select("chat")) == 8
+    text = (Path(__file__).parents[2] / "examples" / "inventory" / "hosts.yaml").read_text()
+    assert text.partition("\n")[2] in page
+
+
 def test_choosing(tmp_path: Path) -> None:
     inventory = loaded(tmp_path, OWN)
     assert names(inventory, "models") == ["old", "gpu01", "gpu02"]
@@ -90,7 +98,7 @@ def test_choosing(tmp_path: Path) -> None:
         *(False, False),
     ]
     assert names(Inventory(), "all") == ["all"]  # without an inventory it is a host's name like any other
-    with pytest.raises(UsageError, match="names no host"):
+    with pytest.raises(UsageError, match="not a host name"):
         inventory.select(",")
 
 

@@ -125,7 +125,9 @@ def test_proxy_command_none_is_none(home: Path) -> None:
 
 def test_what_an_inventory_says_comes_before_the_configuration(tmp_path: Path) -> None:
     config = tmp_path / "config"
-    config.write_text("Host gpu01 10.0.0.9\n  User ops\n  Port 22\n  IdentityFile ~/.ssh/a\n  ProxyJump jump\n")
+    config.write_text(
+        "Host gpu01 10.0.0.9\n  User ops\n  Port 22\n  IdentityFile ~/.ssh/a\n  ProxyJump jump\n"
+    )
     options = ConnectionOptions(
         config, address="10.0.0.9", user="kimi", port=2222, identity_file=Path("~/.ssh/b")
     )

@@ -14,6 +14,7 @@ from triage.cli import (
     diagnose,
     explain,
     history,
+    hosts,
     logs,
     patch,
     policy,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command()(diagnose.diagnose)
 app.command()(logs.logs)
+app.add_typer(hosts.app, name="hosts")
 app.add_typer(patch.app, name="patch")
 app.command()(scan.scan)
 app.command()(verify.verify)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console
+from triage.cli import console, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -23,10 +24,16 @@ from triage.cli.options import (
     knowledge,
     live_evidence,
 )
+from triage.cli.targets import FORKS, ForksOption, InventoryOption
 from triage.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from triage.pipeline import Report
+    from collections.abc import Callable, Sequence
+    from threading import Event
+
+    from triage.hosts.inventory import Host
+    from triage.hosts.options import ConnectionOptions
+    from triage.pipeline import Knowledge, Report
 
 
 def diagnose(
@@ -34,7 +41,8 @@ def diagnose(
         str | None,
         typer.Argument(
             metavar="[HOST]",
-            help="`local`, an alias of your ssh config, or user@host:port.",
+            help="`local`, an alias of your ssh config, or user@host:port; several as HOST,HOST, or the name "
+            "of a group or deployment of the inventory.",
             show_default=False,
         ),
     ] = None,
@@ -58,10 +66,13 @@ def diagnose(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
+    forks: ForksOption = FORKS,
 ) -> None:
     """Find what failed first on HOST, confirm why, and say what mends it.
 
-    Reads only. Exit code 0 when the last run holds no fault, 1 when it does.
+    Reads only. Exit code 0 when the last run holds no fault, 1 when it does; of several hosts, the
+    greatest of theirs.
     """
     from triage import pipeline
     from triage.evidence.recorded import LogEvidence, RecordedEvidence
@@ -72,7 +83,17 @@ def diagnose(
         raise UsageError(
             "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
         )
+    hosts = targets.inventory(inventory)
     known = knowledge(rules)
+    if host is not None and hosts.is_several(host):
+        if log or bug_report:
+            wrong = "a log and a bug report are of one host"
+            raise UsageError("diagnosing", host, wrong, "triage diagnose HOST --log FILE")
+
+        def reach(each: Host, stop: Event) -> ConnectionOptions:
+            return targets.connection_options(each, ssh_config, host_key, become, stop)
+
+        raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach))
     logs = given_logs(log, log_format)
     if case is not None:
         from triage.evidence.case import read_case
@@ -83,15 +104,50 @@ def diagnose(
     elif host is None:
         report = pipeline.diagnose(LogEvidence(log or ""), known, unit, *logs)
     else:
+        (one,) = hosts.select(host)
         with (
-            live_evidence(host, ssh_config, host_key, become) as evidence,
+            live_evidence(one, ssh_config, host_key, become) as evidence,
             console.working(f"reading {host}"),
         ):
-            report = pipeline.diagnose(evidence, known, unit, *logs)
+            report = pipeline.diagnose(evidence, known, unit or one.settings.unit, *logs)
     show(report, format)
     if bug_report is not None:
         _write_bug_report(report, bug_report)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
+
+
+def _diagnose_all(
+    hosts: Sequence[Host],
+    known: Knowledge,
+    unit: str,
+    format: Format,
+    forks: int,
+    reach: Callable[[Host, Event], ConnectionOptions],
+) -> int:
+    """Diagnose each, show what they have in common once. Returns the exit code."""
+    from threading import Event
+
+    from triage import pipeline
+    from triage.evidence.live import LiveEvidence
+    from triage.fleet import on_each
+    from triage.hosts import open_connection
+    from triage.report import fleet
+
+    stop = Event()
+
+    def one(host: Host) -> Report:
+        with closing(open_connection(host.name, reach(host, stop))) as connection:
+            return pipeline.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
+
+    with targets.progress(hosts, fleet.status) as told:
+        outcomes = on_each(hosts, one, forks, stop, told)
+    if format is Format.JSON:
+        from triage.report import json
+
+        print(json.dumps(fleet.document(outcomes)))
+    else:
+        fleet.render(outcomes, console.stdout())
+    return max(map(fleet.exit_code, outcomes))
 
 
 def _write_bug_report(report: Report, path: Path) -> None:

@@ -17,6 +17,7 @@ from triage.errors import UsageError
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
+    from triage.hosts.inventory import Host
     from triage.logs.model import LogSource
     from triage.pipeline import Knowledge
     from triage.rules.schema import Rule
@@ -113,13 +114,17 @@ def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:
 
 
 @contextmanager
-def connected(host: str, ssh_config: Path | None, host_key: HostKey, become: bool) -> Iterator[Connection]:
+def connected(
+    host: str | Host, ssh_config: Path | None, host_key: HostKey, become: bool
+) -> Iterator[Connection]:
     """An open connection to the host, closed afterwards. The next command of an error reaches it as well."""
-    from triage.hosts import ConnectionOptions, open_connection
+    from triage.cli.targets import connection_options, one_host
+    from triage.hosts import open_connection
 
-    options = ConnectionOptions(ssh_config=ssh_config, host_key=host_key.value, become=become)
-    with again.on(host):
-        connection = open_connection(host, options)
+    host = one_host(host) if isinstance(host, str) else host
+    options = connection_options(host, ssh_config, host_key, become)
+    with again.on(host.name):
+        connection = open_connection(host.name, options)
         try:
             yield connection
         finally:
@@ -128,7 +133,7 @@ def connected(host: str, ssh_config: Path | None, host_key: HostKey, become: boo
 
 @contextmanager
 def live_evidence(
-    host: str, ssh_config: Path | None, host_key: HostKey, become: bool
+    host: str | Host, ssh_config: Path | None, host_key: HostKey, become: bool
 ) -> Iterator[LiveEvidence]:
     """Evidence from the host, redacted where it enters."""
     from triage.evidence.live import LiveEvidence

@@ -102,7 +102,7 @@ class Inventory:
             for host in self._named(name):
                 found.setdefault(host.name, host)
         if not found:
-            raise UsageError("choosing hosts", repr(words), "it names no host", "triage hosts list")
+            raise UsageError("choosing hosts", repr(words), "this is not a host name", "triage hosts list")
         return tuple(found.values())
 
     @property

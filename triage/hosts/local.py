@@ -9,10 +9,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from threading import Event
 
 from triage.errors import UsageError
 from triage.hosts.capture import CHUNK, Capture
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT, Output
+from triage.hosts.options import check
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL, and for a stray child that holds our pipes
 
@@ -22,6 +24,9 @@ class LocalConnection:
 
     name = "local"
     address = "local"
+
+    def __init__(self, stop: Event | None = None) -> None:
+        self._stop = stop
 
     def run(
         self,
@@ -36,7 +41,7 @@ class LocalConnection:
             return process
         capture = Capture(limit)
         try:
-            _exchange(process, stdin, time.monotonic() + timeout, capture)
+            _exchange(process, stdin, time.monotonic() + timeout, capture, self._stop)
             return capture.output(None if capture.cut else process.wait())
         finally:
             _end(process, capture.cut != "")
@@ -52,6 +57,7 @@ class LocalConnection:
                     assert pipe is not None
                     selector.register(pipe, selectors.EVENT_READ)
                 while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+                    check(self._stop)
                     quiet = True
                     for key, _ in selector.select(min(left, 1.0)):
                         data = os.read(key.fd, CHUNK)
@@ -92,7 +98,9 @@ def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | O
         ) from None
 
 
-def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, capture: Capture) -> None:
+def _exchange(
+    process: subprocess.Popen[bytes], stdin: bytes, deadline: float, capture: Capture, stop: Event | None
+) -> None:
     """Feed standard input and drain both outputs until they end or a limit is reached."""
     left_to_write = memoryview(stdin)
     ended: float | None = None  # when the command itself was first seen to have ended
@@ -104,6 +112,7 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, c
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
         while selector.get_map():
+            check(stop)
             now = time.monotonic()
             if now >= deadline:
                 capture.cut = "time"
@@ -131,6 +140,7 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, c
                 if capture.cut:
                     return
         while process.poll() is None:  # closed its outputs, and goes on
+            check(stop)
             if time.monotonic() >= deadline:
                 capture.cut = "time"
                 return

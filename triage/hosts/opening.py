@@ -19,7 +19,7 @@ def open_connection(name: str, options: ConnectionOptions | None = None) -> Conn
     if name == LOCAL:
         from triage.hosts.local import LocalConnection
 
-        connection = LocalConnection()
+        connection = LocalConnection(options.stop)
     else:
         from triage.hosts.ssh import SshConnection
 

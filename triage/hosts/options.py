@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Literal
 
 HostKeyPolicy = Literal["strict", "accept-new"]
@@ -18,7 +19,8 @@ class ConnectionOptions:
     configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
     the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
     root through `sudo -n`. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
-    they are of the host itself, not of its jumps.
+    they are of the host itself, not of its jumps. Once `stop` is set, whatever runs is ended, on the host
+    too, and raises KeyboardInterrupt.
     """
 
     ssh_config: Path | None = None
@@ -29,3 +31,10 @@ class ConnectionOptions:
     user: str = ""
     port: int = 0
     identity_file: Path | None = None
+    stop: Event | None = None
+
+
+def check(stop: Event | None) -> None:
+    """Raises KeyboardInterrupt once `stop` is set: to whatever runs in a thread, Ctrl-C comes this way."""
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt

@@ -8,6 +8,7 @@ import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from threading import Event
 from typing import NoReturn
 
 import paramiko
@@ -15,7 +16,7 @@ import paramiko
 from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
-from triage.hosts.options import ConnectionOptions
+from triage.hosts.options import ConnectionOptions, check
 from triage.hosts.quoting import pid_of, remote_command, without_pid
 from triage.hosts.ssh_config import Target, resolve
 from triage.hosts.ssh_line import Line, dial
@@ -60,8 +61,12 @@ class SshConnection:
     ) -> Output:
         capture = Capture(limit + PID_LINE_ROOM)
         with self._channel(argv, timeout) as channel:
-            _feed(channel, stdin)
-            _drain(channel, capture, time.monotonic() + timeout)
+            try:
+                _feed(channel, stdin)
+                _drain(channel, capture, time.monotonic() + timeout, self._options.stop)
+            except KeyboardInterrupt:
+                self._kill(pid_of(capture.stderr))
+                raise
             code = channel.exit_status if channel.exit_status_ready() else -1
             if capture.cut:
                 self._kill(pid_of(capture.stderr))
@@ -82,6 +87,7 @@ class SshConnection:
             channel.shutdown_write()
             try:
                 while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
+                    check(self._options.stop)
                     _wait(channel, min(left, TICK))
                     if channel.recv_stderr_ready():
                         complaints.add("stderr", channel.recv_stderr(CHUNK))
@@ -176,10 +182,11 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
         channel.shutdown_write()
 
 
-def _drain(channel: paramiko.Channel, capture: Capture, deadline: float) -> None:
+def _drain(channel: paramiko.Channel, capture: Capture, deadline: float, stop: Event | None) -> None:
     """Read both outputs until the command has ended or a limit is reached."""
     exited: float | None = None
     while not capture.cut and not _ended(channel):
+        check(stop)
         now = time.monotonic()
         if channel.exit_status_ready():
             exited = exited or now

@@ -156,3 +156,18 @@ def _lines(path: Path, depth: int) -> list[str]:
             for included in sorted(glob.glob(full)):
                 lines += _lines(Path(included), depth + 1)
     return lines
+
+
+def aliases(ssh_config: Path | None) -> tuple[str, ...]:
+    """The hosts that an ssh configuration names, without patterns. Raises UsageError for a broken one."""
+    path = (ssh_config or Path("~/.ssh/config")).expanduser()
+    try:
+        words = [line.strip().replace("=", " ", 1).split() for line in _lines(path, 0)]
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "reading", f"the ssh configuration {path}", str(error), f"ssh -F {path} -G HOST"
+        ) from None
+    named = (name.strip('"') for line in words if line and line[0].lower() == "host" for name in line[1:])
+    return tuple(dict.fromkeys(name for name in named if not re.search(r"[*?!]", name)))

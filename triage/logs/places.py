@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from triage.logs import dumps, facts, formats, symptoms, traceback
@@ -69,6 +70,7 @@ def finder() -> Find | None:
     except ImportError:
         return None
     in_text = _database(hyperscan, {**dict(enumerate(patterns())), VALUES: _AS_VALUES})
+    scanning = Lock()  # a database has one scratch, for one scan at a time
     in_values = lru_cache(maxsize=1)(lambda: _database(hyperscan, dict(enumerate(patterns_in_values()))))
 
     def find(data: bytes) -> list[int] | None:
@@ -84,9 +86,10 @@ def finder() -> Find | None:
             return True if len(places) >= MANY else None
 
         try:
-            in_text.scan(data, match_event_handler=found)
-            if values:
-                in_values().scan(data, match_event_handler=found)
+            with scanning:
+                in_text.scan(data, match_event_handler=found)
+                if values:
+                    in_values().scan(data, match_event_handler=found)
         except hyperscan.ScanTerminated:
             return None
         return places

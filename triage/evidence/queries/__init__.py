@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from triage.evidence.model import Query
+from triage.evidence.queries.access import JournalAccess, PythonVersion, SudoRights
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, ReadFile, TailFile
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
 from triage.evidence.queries.machine import (
@@ -49,6 +50,9 @@ CATALOGUE: tuple[Query[Any], ...] = (
     KernelLog(0, 0),
     Processes(),
     WhoAmI(),
+    SudoRights(),
+    JournalAccess(),
+    PythonVersion(),
     ProcessArguments(0),
     ProcessEnvironment(0),
     ProcessDirectory(0),
@@ -80,6 +84,7 @@ __all__ = [
     "HostName",
     "Interpreter",
     "Journal",
+    "JournalAccess",
     "JournalWindows",
     "KernelLog",
     "ListDirectory",
@@ -96,9 +101,11 @@ __all__ = [
     "Processes",
     "ProgramPath",
     "PythonTree",
+    "PythonVersion",
     "ReadFile",
     "Run",
     "ServiceUnits",
+    "SudoRights",
     "TailFile",
     "Unit",
     "UnitCommand",

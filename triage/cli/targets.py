@@ -1,0 +1,122 @@
+"""From what the user calls a host, or several, to how they are reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from triage.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from triage.cli.options import HostKey
+    from triage.fleet import Outcome
+    from triage.hosts.inventory import Host, Inventory
+    from triage.hosts.options import ConnectionOptions
+
+T = TypeVar("T")
+VARIABLE = "TRIAGE_INVENTORY"
+FORKS = 8
+
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        "-i",
+        metavar="FILE",
+        help=f"hosts.yaml or an Ansible inventory; else ${VARIABLE}, or `inventory` of the configuration.",
+        show_default=False,
+    ),
+]
+ForksOption = Annotated[int, typer.Option("--forks", min=1, max=256, help="How many hosts at a time.")]
+
+
+def inventory(given: Path | None = None) -> Inventory:
+    """The inventory that was named, that of the environment, that of the configuration, or an empty one.
+
+    Raises UsageError for a broken file.
+    """
+    from triage.config import load_config
+    from triage.hosts.inventory import Inventory, load_inventory
+
+    named = os.environ.get(VARIABLE, "")
+    path = given or (Path(named).expanduser() if named else load_config().inventory)
+    return load_inventory(path) if path else Inventory()
+
+
+def one_host(name: str, given: Path | None = None) -> Host:
+    """The one host of that name. Raises UsageError where it names several."""
+    known = inventory(given)
+    if known.is_several(name):
+        hosts = ", ".join(host.name for host in known.select(name)[:8])
+        raise UsageError(
+            "connecting to",
+            name,
+            f"this names several hosts ({hosts}); here it takes one",
+            "triage hosts list",
+        )
+    (host,) = known.select(name)
+    return host
+
+
+def connection_options(
+    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, stop: Event | None = None
+) -> ConnectionOptions:
+    """How to reach a host: what the command line says, then the inventory."""
+    from triage.hosts import ConnectionOptions
+
+    settings = host.settings
+    return ConnectionOptions(
+        ssh_config=ssh_config,
+        host_key=host_key.value,
+        become=become or bool(settings.become),
+        address=settings.address,
+        user=settings.user,
+        port=settings.port,
+        identity_file=Path(settings.identity_file).expanduser() if settings.identity_file else None,
+        stop=stop,
+    )
+
+
+@contextmanager
+def progress(
+    hosts: Sequence[Host], status: Callable[[Host, Outcome[T]], str]
+) -> Iterator[Callable[[Host, Outcome[T] | None], None]]:
+    """One line a host on a terminal; elsewhere nothing. Yields what is to be told of beginnings and ends."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda host, outcome: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
+
+    from triage.cli import console
+    from triage.report.safe import safe_line
+
+    columns = (
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.fields[status]}", markup=False, table_column=Column(no_wrap=True)),
+    )
+    with Progress(*columns, console=console.stderr()) as shown:
+        tasks = {
+            host.name: shown.add_task(safe_line(host.name), total=1, start=False, status="waiting")
+            for host in hosts
+        }
+
+        def told(host: Host, outcome: Outcome[T] | None) -> None:
+            if outcome is None:
+                shown.start_task(tasks[host.name])
+                shown.update(tasks[host.name], status="reading")
+            else:
+                shown.update(tasks[host.name], status=status(host, outcome), completed=1)
+
+        yield told

@@ -1,0 +1,36 @@
+"""What an account may do on a host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from triage.evidence.model import Evidence
+from triage.evidence.queries import GpuInventory, JournalAccess, PythonVersion, SudoRights, WhoAmI
+
+
+@dataclass(frozen=True)
+class Access:
+    """`python` is the version of the host's python3, `gpu` the tool that answers and how many it sees;
+    "" where there is none."""
+
+    address: str
+    user: str
+    sudo: Literal["root", "yes", "password", "no"]
+    journal: bool
+    python: str
+    gpu: str
+
+
+def access(evidence: Evidence, address: str) -> Access:
+    """Raises UnreachableError when the host is lost."""
+    user = evidence.ask(WhoAmI()).value or "?"
+    gpus = evidence.ask(GpuInventory()).value
+    return Access(
+        address,
+        user,
+        "root" if user == "root" else evidence.ask(SudoRights()).value or "no",
+        bool(evidence.ask(JournalAccess()).value),
+        evidence.ask(PythonVersion()).value or "",
+        f"nvidia-smi ({len(gpus.gpus)})" if gpus else "",
+    )

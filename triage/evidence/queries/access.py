@@ -1,0 +1,80 @@
+"""What an account may do on a host, for `triage hosts check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from triage.evidence.model import Query, Unanswered
+from triage.hosts.connection import Output
+
+Rights = Literal["yes", "password", "no"]
+RIGHTS: tuple[Rights, ...] = ("yes", "password", "no")
+HINTS = (b"insufficient permissions", b"not seeing messages")
+
+
+@dataclass(frozen=True)
+class JournalAccess(Query[bool]):
+    """Whether the system's journal may be read. journalctl says so on standard error:
+
+    Hint: You are currently not seeing messages from other users and the system.
+    """
+
+    name: ClassVar[str] = "journal-access"
+    purpose: ClassVar[str] = "know whether the journal may be read"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("journalctl", "--no-pager", "--lines=1", "--output=cat", "_PID=1")
+
+    def decode(self, output: Output) -> str:
+        if any(hint in output.stderr for hint in HINTS):
+            return "no"
+        super().decode(output)
+        return "yes" if output.stdout.strip() else "no"
+
+    def parse(self, text: str) -> bool:
+        return text == "yes"
+
+
+@dataclass(frozen=True)
+class SudoRights(Query[Rights]):
+    """Whether sudo runs commands without a password: `yes`, `password`, `no`."""
+
+    name: ClassVar[str] = "sudo-rights"
+    purpose: ClassVar[str] = "know whether --become would work"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("sudo", "-n", "-l")
+
+    def decode(self, output: Output) -> str:
+        if output.code == 127:
+            return "no"
+        if output.code == 0:
+            return "yes"
+        return "password" if b"password is required" in output.stderr else "no"
+
+    def parse(self, text: str) -> Rights:
+        for known in RIGHTS:
+            if text == known:
+                return known
+        raise Unanswered("sudo's answer is damaged")
+
+
+@dataclass(frozen=True)
+class PythonVersion(Query[str]):
+    """The version of python3, which the agents of `triage patch` and `verify` fall back to.
+
+    Python 3.11.2
+    """
+
+    name: ClassVar[str] = "python-version"
+    purpose: ClassVar[str] = "know the host's own Python"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("python3", "--version")
+
+    def parse(self, text: str) -> str:
+        word, _, version = text.strip().partition(" ")
+        if word != "Python" or not version or len(version) > 40:
+            raise Unanswered("python3 does not say its version")
+        return version

@@ -1,0 +1,111 @@
+"""Many hosts in one answer: what they have in common is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from triage.errors import ExitCode, TriageError
+from triage.fleet import Outcome, alike
+from triage.pipeline import Report
+from triage.report import json, text
+from triage.report.safe import safe_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from triage.hosts.inventory import Host
+
+NAMED = 16  # hosts that a heading names
+
+
+def render(outcomes: Sequence[Outcome[Report]], console: Console) -> None:
+    for line in lines(outcomes):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def lines(outcomes: Sequence[Outcome[Report]]) -> Iterator[Text]:
+    """Each incident once, with its hosts; then the hosts without one, those without an answer, a count."""
+    groups = alike(outcomes)
+    for group in groups:
+        yield Text(f"== {_hosts(group.hosts)}", "bold reverse")
+        yield from text.lines(group.report)
+        yield Text()
+    healthy = [each.host.name for each in outcomes if each.value is not None and not each.value.incidents]
+    failed = [each for each in outcomes if each.error is not None]
+    if healthy:
+        yield Text(f"no incident: {_hosts(healthy)}", "bold green")
+    for each in failed:
+        yield Text(f"no answer:   {safe_line(each.host.name)}: {_error(each.error)}", "bold yellow")
+    ill = sum(len(group.hosts) for group in groups)
+    kinds = f" ({len(groups)} different ones)" if len(groups) > 1 else ""
+    yield Text(
+        f"{len(outcomes)} hosts: {ill} with an incident{kinds}, {len(healthy)} without, "
+        f"{len(failed)} without an answer",
+        "bold",
+    )
+
+
+def document(outcomes: Sequence[Outcome[Report]]) -> dict[str, Any]:
+    """`triage.fleet/1`."""
+    return {
+        "schema": "triage.fleet/1",
+        "hosts": [
+            {
+                "name": each.host.name,
+                "exit_code": int(exit_code(each)),
+                "diagnosis": None if each.value is None else json.diagnosis(each.value),
+                "error": None if each.error is None else _parts(each.error),
+            }
+            for each in outcomes
+        ],
+        "alike": [
+            {
+                "hosts": list(group.hosts),
+                "fingerprint": group.fingerprint,
+                "rule": group.rule or None,
+                "certainty": group.certainty,
+            }
+            for group in alike(outcomes)
+        ],
+    }
+
+
+def exit_code(outcome: Outcome[Report]) -> int:
+    """As `triage diagnose` of that host alone would have it."""
+    if outcome.value is None:
+        return outcome.failure
+    return ExitCode.FOUND if outcome.value.incidents else ExitCode.OK
+
+
+def status(host: Host, outcome: Outcome[Report]) -> str:
+    """What became of a host, in one line for the screen."""
+    if outcome.value is None:
+        return _error(outcome.error)
+    if not outcome.value.incidents:
+        return "no incident"
+    last = outcome.value.incidents[-1]
+    fault = last.incident.initiator
+    return safe_line(
+        f"{last.verdict.certainty}: {last.verdict.category}{f' ({fault.type})' if fault else ''}"
+    )
+
+
+def _hosts(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return safe_line(shown if len(names) == 1 else f"{len(names)} hosts: {shown}", 2000)
+
+
+def _error(error: Exception | None) -> str:
+    told = (
+        f"{error}. Next: {error.next}" if isinstance(error, TriageError) else f"{error!r}, a defect of triage"
+    )
+    return safe_line(told, 600)
+
+
+def _parts(error: Exception) -> dict[str, str]:
+    if isinstance(error, TriageError):
+        return {"doing": error.doing, "to": error.to, "happened": error.happened, "next": error.next}
+    return {"doing": "diagnosing", "to": "", "happened": repr(error), "next": "report this defect of triage"}
