@@ -9,6 +9,7 @@ import typer
 
 from triage import __version__
 from triage.cli import (
+    bench,
     capture,
     console,
     diagnose,
@@ -46,6 +47,7 @@ app.add_typer(patch.app, name="patch")
 app.command()(scan.scan)
 app.command()(verify.verify)
 app.command()(history.history)
+app.command()(bench.bench)
 app.command()(capture.capture)
 app.command()(replay.replay)
 app.command()(run.run)

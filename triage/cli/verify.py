@@ -95,8 +95,8 @@ def verify_on(
     from triage.verify import run
 
     deployment = discover(LiveEvidence(connection), unit)[0]
-    with _listener() as listener:
-        result = run.verify(connection, deployment, options, listener)
+    with listener() as on_event:
+        result = run.verify(connection, deployment, options, on_event)
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
@@ -104,7 +104,7 @@ def verify_on(
 
 
 @contextmanager
-def _listener() -> Iterator[Listener]:
+def listener() -> Iterator[Listener]:
     """Events as lines above a spinner on a terminal; nothing elsewhere."""
     from triage.verify.events import ignore
 

@@ -36,7 +36,7 @@ PROGRAMS: Mapping[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
 DEFAULT_PORTS = {"sglang": 30000, "vllm": 8000}
 
 # Every spelling of a flag -> the name it has in `Deployment.arguments`.
-_ALIASES: Mapping[str, Mapping[str, str]] = {
+ALIASES: Mapping[str, Mapping[str, str]] = {
     "sglang": {
         "model": "model-path",
         "tp": "tp-size",
@@ -158,7 +158,7 @@ def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str
     A flag that is given again counts by its last value, as it does for the engines. Several values
     are joined by a blank. A word that begins with `-` and a digit is a value.
     """
-    aliases = _ALIASES.get(engine, EMPTY)
+    aliases = ALIASES.get(engine, EMPTY)
     found: dict[str, str] = {}
     loose: list[str] = []
     current = ""

@@ -113,7 +113,7 @@ class SystemdService:
         if output.code == 0:
             return output
         what = (f"{doing} {self.name} on", self._connection.name, reason_of(output))
-        if re.search(rb"authentication required|access denied|permission denied|sudo:", output.stderr, re.I):
+        if refused(output):
             raise RefusedError(*what, "repeat it as root, or with --become where sudo asks for no password")
         raise UnreachableError(*what, f"systemctl status {self.name}")
 
@@ -241,6 +241,12 @@ def reason_of(output: Output) -> str:
         return "it took too long" if output.cut == "time" else "it printed too much"
     words = text_of(output.stderr).strip().splitlines()
     return words[-1][:300] if words else f"exit status {output.code}"
+
+
+def refused(output: Output) -> bool:
+    """Whether a command failed for lack of rights."""
+    denial = rb"authentication required|access denied|permission denied|sudo:"
+    return bool(re.search(denial, output.stderr, re.IGNORECASE))
 
 
 def _in_words(found: dict[str, str]) -> str:

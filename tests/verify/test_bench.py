@@ -1,0 +1,59 @@
+"""What a bench recommends. That it restores what was there is for tests/e2e/test_bench.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.verify.test_compare import figures, result
+from triage.evidence.model import Layout
+from triage.verify.bench import Measured, recommended
+from triage.verify.dropin import content, quoted
+
+TP8, PP8, EP8 = Layout(tp=8), Layout(pp=8), Layout(tp=8, ep=8)
+
+
+def measured(layout: Layout, *repeats: tuple[float, float], **more: object) -> Measured:
+    return Measured(layout, result(*(figures(rate, throughput) for rate, throughput in repeats), **more))
+
+
+def test_the_layout_that_answers_one_user_fastest_is_recommended():
+    best, reason = recommended([measured(TP8, (26, 100), (27, 100)), measured(PP8, (38, 90), (39, 90))])
+    assert best == PP8
+    assert reason == "tokens/s of one stream: pp8 38.5, tp8 26.5"
+
+
+def test_among_those_that_do_alike_the_one_that_serves_most():
+    slow = measured(EP8, (10, 900), (10, 900))
+    alike = (measured(TP8, (40, 100), (44, 100)), measured(PP8, (42, 200), (41, 210)))
+    best, reason = recommended([slow, *alike])
+    assert best == PP8
+    assert "tp8, pp8 do not differ by more than repeats do" in reason
+
+
+def test_one_that_failed_is_never_recommended():
+    dead = measured(PP8, (90, 900))
+    start = replace(dead.verification.start, ready=False)
+    dead = replace(dead, verification=replace(dead.verification, start=start, metrics=()))
+    assert recommended([dead, measured(TP8, (5, 5))])[0] == TP8
+    assert recommended([dead]) == (None, "no layout became ready and answered every request")
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("--pp-size", '"--pp-size"'),
+        ("a b", '"a b"'),
+        ('{"x": "y"}', '"{\\"x\\": \\"y\\"}"'),
+        ("100%", '"100%%"'),
+        ("$HOME", '"$HOME"'),
+        ("a\\b\nExecStart=/bin/evil", '"a\\\\b\\x0aExecStart=/bin/evil"'),
+    ],
+)
+def test_an_argument_stays_one_argument(word: str, written: str):
+    assert quoted(word) == written
+    assert content("/bin/x", ("x", word)).splitlines()[2:] == [
+        "ExecStart=",
+        f'ExecStart=@"/bin/x" "x" {written}',
+    ]

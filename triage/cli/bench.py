@@ -1,0 +1,124 @@
+"""`triage bench`: which parallel layout serves best here."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    RulesOption,
+    SshConfigOption,
+    UnitOption,
+    connected,
+    knowledge,
+)
+from triage.errors import ExitCode, RefusedError
+
+if TYPE_CHECKING:
+    from triage.evidence.model import Deployment, Layout
+    from triage.hosts.connection import Connection
+    from triage.pipeline import Knowledge
+
+
+def bench(
+    host: HostArgument,
+    layouts: Annotated[
+        str, typer.Option("--layouts", help="Parallel layouts to measure: `tp8,pp8,ep8,tp2pp4`.")
+    ],
+    unit: UnitOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Restart without asking.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that each start may take.")] = 900.0,
+    requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Streams of the second load.")] = 4,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
+    prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
+    max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
+    api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
+    format: FormatOption = Format.TEXT,
+    rules: RulesOption = None,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Restart the service on HOST with each layout, measure it, and say which serves best.
+
+    The unit's file is not touched: another command is put above it for a while, and taken away at the
+    end, by the host itself if need be. Exit code 1 when no layout became ready.
+    """
+    from triage.cli.verify import api_key_of, listener
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.report import bench as report
+    from triage.report import json
+    from triage.verify.bench import bench as measure
+    from triage.verify.layouts import name_of, parse_layout
+    from triage.verify.run import Options
+
+    wanted = [parse_layout(name) for name in layouts.split(",")]
+    options = Options(
+        timeout=timeout,
+        requests=requests,
+        concurrency=concurrency,
+        repeats=repeats,
+        prompt_tokens=prompt_tokens,
+        max_tokens=max_tokens,
+        api_key=api_key_of(api_key_env),
+    )
+    known = knowledge(rules)
+    with connected(host, ssh_config, host_key, become) as connection:
+        deployment = discover(LiveEvidence(connection), unit)[0]
+        _agree(deployment, wanted, host, yes)
+        with listener() as on_event:
+
+            def on_layout(layout: Layout) -> None:
+                if sys.stderr.isatty():
+                    console.stderr().print(name_of(layout), style="bold")
+
+            result = measure(
+                connection,
+                deployment,
+                wanted,
+                options,
+                on_event,
+                on_layout,
+                lambda: _cause(connection, deployment, known),
+            )
+    if format is Format.JSON:
+        print(json.dumps(report.document(result)))
+    else:
+        screen = console.stdout()
+        for line in report.lines(result):
+            screen.print(line, soft_wrap=True)
+    raise typer.Exit(ExitCode.OK if result.best else ExitCode.FOUND)
+
+
+def _agree(deployment: Deployment, wanted: list[Layout], host: str, yes: bool) -> None:
+    question = (
+        f"restart {deployment.name} on {host} {len(wanted) + 1} times, {len(wanted)} with other arguments?"
+    )
+    if not console.agreed(question, yes):
+        raise RefusedError(
+            "restarting", f"{deployment.name} on {host}", "nobody agreed to it", "repeat it with --yes"
+        )
+
+
+def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> str:
+    """What a diagnosis says of the start that died."""
+    from triage import pipeline
+    from triage.evidence.live import LiveEvidence
+
+    report = pipeline.diagnose(LiveEvidence(connection), known, deployment.unit)
+    if not report.incidents:
+        return ""
+    found = report.incidents[-1]
+    titles = [item.title for item in found.diagnoses if item.outcome != "refuted"]
+    return f"{found.verdict.certainty}: {titles[0] if titles else found.verdict.category}"

@@ -1,0 +1,63 @@
+"""Layouts that were measured, as text and as `triage.bench/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from triage.report.history import figures
+from triage.report.json import verification
+from triage.report.safe import safe_line
+from triage.verify.bench import Bench, Measured
+from triage.verify.layouts import name_of
+
+TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")
+
+
+def lines(result: Bench) -> Iterator[Text]:
+    yield Text(safe_line(f"{result.deployment}, which runs {name_of(result.before)}"), "bold")
+    yield Text(f"  {'layout':10}  " + "  ".join(f"{title:>12}" for title in TITLES), "dim")
+    for one in result.measured:
+        yield from _row(one, one.layout == result.best)
+    best = name_of(result.best) if result.best else "none"
+    yield Text.assemble(
+        ("RECOMMENDED  ", "bold cyan"), (best, "bold green"), f": {safe_line(result.reason, 1000)}"
+    )
+    for note in result.notes:
+        yield Text(f"note: {safe_line(note)}", "yellow")
+
+
+def _row(one: Measured, best: bool) -> Iterator[Text]:
+    name = name_of(one.layout)
+    failed = one.verification.verdict == "failed"
+    cells = "  ".join(
+        f"{'-' if value is None else f'{value:.1f}':>12}" for value in figures(one.verification).values()
+    )
+    yield Text(f"  {name:10}  {cells}", "red" if failed else "bold" if best else "")
+    if failed:
+        yield Text(f"    failed: {safe_line(one.verification.reason)}", "red")
+    if one.cause:
+        yield Text(f"    {safe_line(one.cause)}", "red")
+
+
+def document(result: Bench) -> dict[str, Any]:
+    return {
+        "schema": "triage.bench/1",
+        "deployment": result.deployment,
+        "before": asdict(result.before),
+        "layouts": [
+            {
+                "name": name_of(one.layout),
+                "layout": asdict(one.layout),
+                "cause": one.cause,
+                "verification": verification(one.verification, None),
+            }
+            for one in result.measured
+        ],
+        "best": None if result.best is None else name_of(result.best),
+        "reason": result.reason,
+        "notes": list(result.notes),
+    }
