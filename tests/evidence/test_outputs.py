@@ -116,5 +116,11 @@ def test_the_file_is_read_only_where_the_journal_has_no_word_of_the_service(host
 def test_an_empty_journal_of_a_run_that_failed_is_missing_and_no_end(host: ScriptedHost) -> None:
     unit(host, SERVICE, StandardOutput="journal")
     host.commands[" ".join(Journal(UNIT.unit, UNIT.invocation).argv())] = b""
-    (*_, missing) = log_sources(host.evidence, UNIT)
-    assert "rotated" in missing.missing
+    host.commands["journalctl"] = b""
+    journal, kernel = log_sources(host.evidence, UNIT)
+    assert "rotated" in journal.missing
+    assert "journalctl --disk-usage" in journal.missing
+    assert (kernel.name, kernel.data) == ("kernel log", b"")  # its silence says nothing
+    assert "nothing of the time of the run" in kernel.missing
+    (asked,) = [argv for argv in host.asked if "_TRANSPORT=kernel" in argv]
+    assert "--since=@1795971570" in asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Answer, Deployment, Evidence
@@ -14,12 +15,14 @@ from triage.evidence.queries import (
     KernelLog,
     ProcessOutput,
     TailFile,
+    UnitProperties,
     UnitRuns,
 )
 from triage.evidence.queries.journal import NEEDS
 from triage.logs.model import LogSource
 
 KERNEL = "kernel log"
+DISK = "journalctl --disk-usage; journalctl --list-boots"  # what journald keeps, and since when
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
 
 
@@ -45,8 +48,10 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
         empty = _empty(evidence, deployment)
         if deployment.result in ("", "success"):
             raise empty
-        sources = (*sources, LogSource(f"journal of {deployment.unit}", b"", missing=empty.happened))
-    return (*sources, *_kernel(evidence, sources))
+        missing = _with_command(empty.happened, DISK)
+        unread = (source for source in sources if source.missing)
+        sources = (LogSource(f"journal of {deployment.unit}", b"", missing=missing), *unread)
+    return (*sources, *_kernel(evidence, deployment, sources))
 
 
 def _journal(evidence: Evidence, unit: str, invocation: str) -> LogSource:
@@ -67,16 +72,33 @@ def _failed_run(evidence: Evidence, deployment: Deployment) -> str:
     return next((run.invocation for run in reversed(runs) if run.result not in ("", "success")), "")
 
 
-def _kernel(evidence: Evidence, sources: tuple[LogSource, ...]) -> Iterator[LogSource]:
-    moments = [moment for source in sources for moment in _span(bytes(source.data))]
+def _kernel(
+    evidence: Evidence, deployment: Deployment, sources: tuple[LogSource, ...]
+) -> Iterator[LogSource]:
+    logged = [moment for source in sources for moment in _span(source.data[:])]
+    moments = logged or _recorded(evidence, deployment)
     if not moments:
         return
     query = KernelLog(min(moments) - KERNEL_MARGIN, max(moments) + KERNEL_MARGIN)
     answer = evidence.ask(query)
-    if answer.value is None:
-        yield LogSource(KERNEL, b"", missing=answer.missing)
-    elif answer.value:
+    if answer.value:
         yield LogSource(KERNEL, answer.value.encode("utf-8", "replace"), answer.partial)
+    elif answer.value is None:
+        yield LogSource(KERNEL, b"", missing=_with_command(answer.missing, answer.command))
+    elif not logged:
+        why = "it holds nothing of the time of the run, as little as the service's journal"
+        yield LogSource(KERNEL, b"", missing=_with_command(why, DISK))
+
+
+def _recorded(evidence: Evidence, deployment: Deployment) -> list[int]:
+    """When systemd says that the main process began and ended, in seconds since the epoch."""
+    unit = evidence.ask(UnitProperties(deployment.unit)).value
+    times = (unit.started, unit.ended) if unit else ()
+    return [int(datetime.fromisoformat(time).timestamp()) for time in times if time]
+
+
+def _with_command(why: str, command: str) -> str:
+    return f"{why}; on the host: {command}" if command else why
 
 
 def _span(data: bytes) -> Iterator[int]:
