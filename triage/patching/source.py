@@ -33,21 +33,26 @@ class Unparsable(Exception):
 @functools.lru_cache(maxsize=64)
 def parse_ast(data: bytes) -> ast.Module:
     """The syntax tree of a file's bytes, not nested too deeply for recursion. Raises Unparsable."""
+    tree = parse_plain(data)
+    if _nesting(tree) > MAX_NESTING:
+        raise Unparsable("its syntax is nested too deeply")
+    return tree
+
+
+def parse_plain(data: bytes) -> ast.Module:
+    """The syntax tree of a file's bytes, however deep. Raises Unparsable."""
     if len(data) > MAX_BYTES:
         raise Unparsable(f"the file is larger than {MAX_BYTES >> 20} MiB")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(data)
+            return ast.parse(data)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
         raise Unparsable(f"{where}{error.msg} (read as {version})") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise Unparsable(str(error) or type(error).__name__) from None
-    if _nesting(tree) > MAX_NESTING:
-        raise Unparsable("its syntax is nested too deeply")
-    return tree
 
 
 def _nesting(tree: ast.Module) -> int:

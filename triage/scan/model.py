@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from triage.patching.model import Plan, Site
-from triage.patching.schema import Patch
+
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
 
 Kind = Literal[
     "layer-zero-buffer",  # the KV pool is asked for a literal layer 0
     "layer-zero",  # a part of layers[0], which another stage may own
+    "layer-before",  # a part of the layer before the one that a stage starts with
     "all-layers",  # a walk over all layers that takes a part of each
+    "all-layers-called",  # a walk over all layers that calls each and takes two results
+    "stale-layer",  # a walk over all layers that goes on with the last one that is here
+    "whole-model",  # the layers are not dealt out, although the model takes what a stage hands on
     "foreign-part",  # a part of the embedding, which one stage has
+    "tied-head",  # the head is the embedding, and they are on different stages
     "unguarded-parameter",  # load_weights looks up a name that the stage may not have
 ]
 Confidence = Literal["high", "medium"]
@@ -21,8 +28,13 @@ Confidence = Literal["high", "medium"]
 REASONS: Mapping[Kind, str] = {
     "layer-zero-buffer": "a pipeline stage's pool does not hold layer 0",
     "layer-zero": "on every stage but the first, layers[0] is a placeholder without parts",
+    "layer-before": "the layer before a stage's first one is a placeholder without parts",
     "all-layers": "the layers of other stages are placeholders without parts",
+    "all-layers-called": "a placeholder gives back one of its arguments, not two results",
+    "stale-layer": "for a layer of another stage it goes on with the one before",
+    "whole-model": "every stage makes and runs all layers",
     "foreign-part": "only one stage has it; elsewhere it is a placeholder without parts",
+    "tied-head": "the last stage has no embedding: its head becomes a placeholder",
     "unguarded-parameter": "the checkpoint names weights of other stages, which have no parameter here",
 }
 

@@ -11,7 +11,7 @@ from triage.errors import UsageError
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
 from triage.patching.transaction import HostTree
-from triage.scan.shapes import NEEDLES, may_hold
+from triage.scan.prefilter import SOUGHT, may_hold
 
 PACKAGES = ("sglang", "vllm")
 _PLACES = ("", "python", "src", "Lib/site-packages")
@@ -64,9 +64,8 @@ def from_directory(root: Path, package: str) -> Sources:
 
 def from_host(tree: HostTree, package: str) -> Sources:
     """Read a package of a host; the host sends only what may hold something."""
-    needles = [needle.decode() for needle in NEEDLES]
-    found = tree.search(package, needles, _SKIPPED)
-    return Sources(*found)
+    files, looked, unread = tree.search(package, [word.decode() for word in SOUGHT], _SKIPPED)
+    return Sources(tuple(file for file in files if may_hold(file.data)), looked, unread)
 
 
 def _python_files(directory: Path) -> Iterator[str]:

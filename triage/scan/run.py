@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import gc
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from triage.patching.model import Plan, Site, SourceFile, SourceTree, State
-from triage.patching.schema import Patch
 from triage.patching.source import Unparsable
 from triage.scan import shapes
+from triage.scan.cache import Answer, Kept
 from triage.scan.model import Finding, Scan
 from triage.scan.read import Sources
 
+if TYPE_CHECKING:
+    from triage.patching.schema import Patch
+
 _THERE = (State.APPLICABLE, State.AMBIGUOUS, State.DRIFTED, State.UNREADABLE)
-_FEW = 16  # files, for which more processes cost more than they save
+SHARED_BYTES = 2 << 20  # of files to look at, from which on another process takes its share
 
 
 def scan(
@@ -30,10 +36,11 @@ def scan(
     from triage.patching.plan import plan_patch
 
     wanted = [patch for patch in patches if patch.package == package]
-    plans = tuple((patch, plan_patch(patch, tree, context)) for patch in wanted)
+    with _without_collecting(), _looking(sources.files) as answers:
+        plans = tuple((patch, plan_patch(patch, tree, context)) for patch in wanted)
+        findings, unread = _sorted_out(sources.files, answers())
     there = tuple((patch, plan) for patch, plan in plans if plan.state in _THERE and _relevant(plan))
     known = {place for _, plan in plans for site in plan.sites for place in _places(site)}
-    findings, unread = _look_at(sources.files)
     return Scan(
         root,
         sources.looked,
@@ -52,16 +59,45 @@ def _places(site: Site) -> Iterator[tuple[str, int]]:
     return ((site.path, line) for line in range(site.line, site.end_line + 1))
 
 
-def _look_at(files: tuple[SourceFile, ...]) -> tuple[list[Finding], list[tuple[str, str]]]:
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Syntax trees are all that is made here, and walking them for cycles takes half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _looking(files: Sequence[SourceFile]) -> Iterator[Callable[[], list[Answer]]]:
+    """Look at files, in other processes while this one plans patches where there are cores and much to do."""
+    kept = Kept()
+    known = {file: answer for file in files if (answer := kept.recall(file)) is not None}
+    fresh = [file for file in files if file not in known]
+    workers = (os.cpu_count() or 1) - 1
+    with contextlib.ExitStack() as stack:
+        looked: Iterable[Answer] = map(_look, fresh)
+        if workers and sum(len(file.data) for file in fresh) > SHARED_BYTES:
+            spawned = multiprocessing.get_context("spawn")
+            pool = stack.enter_context(concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawned))
+            looked = pool.map(_look, fresh, chunksize=len(fresh) // (2 * workers) + 1)
+
+        def answers() -> list[Answer]:
+            found = dict(zip(fresh, looked, strict=True))
+            kept.remember(found.items())
+            return [found[file] if file in found else known[file] for file in files]
+
+        yield answers
+
+
+def _sorted_out(
+    files: Iterable[SourceFile], answers: Iterable[Answer]
+) -> tuple[list[Finding], list[tuple[str, str]]]:
     findings: list[Finding] = []
     unread: list[tuple[str, str]] = []
-    workers = os.cpu_count() or 1
-    if len(files) < _FEW or workers == 1:
-        answers = list(map(_look, files))
-    else:
-        context = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
-            answers = list(pool.map(_look, files, chunksize=max(1, len(files) // (4 * workers))))
     for file, answer in zip(files, answers, strict=True):
         if isinstance(answer, str):
             unread.append((file.path, answer))
@@ -70,8 +106,9 @@ def _look_at(files: tuple[SourceFile, ...]) -> tuple[list[Finding], list[tuple[s
     return findings, unread
 
 
-def _look(file: SourceFile) -> tuple[Finding, ...] | str:
-    try:
-        return shapes.look(file.path, file.data)
-    except Unparsable as reason:
-        return str(reason)
+def _look(file: SourceFile) -> Answer:
+    with _without_collecting():
+        try:
+            return shapes.look(file.path, file.data)
+        except Unparsable as reason:
+            return str(reason)
