@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,12 @@ from triage.logs.load import open_log
 from triage.logs.model import Fault, Incident, Position
 from triage.pipeline import Finding, Report
 from triage.report import json as rendered
+from triage.report.markdown import markdown
+from triage.report.page import page
 from triage.report.text import lines, render
 from triage.rules.diagnosis import Diagnosis, Excerpt, Remedy, Table, Verdict
 from triage.rules.diagnosis import Finding as Step
+from triage.unitrecord import Restarts
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 KNOWLEDGE = pipeline.load_knowledge()
@@ -172,6 +175,46 @@ def test_nothing_explains_it() -> None:
         text = printed(report(diagnoses=diagnoses, verdict=UNKNOWN))
         assert "WHY  unknown: no rule explains this\n  fingerprint f1" in text
         assert "WHAT CAN BE DONE" not in text
+
+
+def test_what_is_harmless_by_itself_is_not_called_unknown() -> None:
+    shown = report(diagnoses=(replace(CONFIRMED, role="benign"),), verdict=UNKNOWN)
+    text = printed(shown)
+    assert "WHY  no cause is known; harmless by itself: the backend asks for layer 0" in text
+    assert "unknown: " not in text
+    document = rendered.diagnosis(shown)
+    assert "**harmless**: " in markdown([document])
+    assert '<span class="chip unknown">harmless</span>' in page([document])
+
+
+@pytest.mark.parametrize(
+    ("restarts", "live", "line"),
+    [
+        (Restarts(3, "2026-05-12T14:03:50+00:00", "2026-05-12T14:05:00+00:00", "signal", True), False,
+            "restarting in a loop: 3 times since 2026-05-12T14:03:50+00:00,"
+            " last failure 2026-05-12T14:05:00+00:00 (signal)"),
+        (Restarts(1, "2026-05-12T14:03:50+00:00", "2026-05-12T14:03:50+00:00", "success", False), False,
+            "restarted by systemd once, last end 2026-05-12T14:03:50+00:00 (success)"),
+        (Restarts(9, "", "", "", True), True, "restarting in a loop: 9 times"),
+    ],
+)  # fmt: skip
+def test_restarts(restarts: Restarts, live: bool, line: str) -> None:
+    origin = Origin("host" if live else "case", "gpu01")
+    assert printed(report(origin=origin, restarts=restarts)).splitlines()[2] == line
+
+
+def test_how_long_ago_is_said_of_a_host() -> None:
+    last = (datetime.now(timezone.utc) - timedelta(minutes=7)).isoformat(timespec="seconds")
+    shown = report(restarts=Restarts(2, last, last, "signal", True))
+    assert ", 7 min ago\n" in printed(shown)
+
+
+def test_the_times_of_runs_that_failed_alike() -> None:
+    first, last = (datetime(2026, 5, 12, 14, minute) for minute in (3, 9))
+    of = replace(STORY_INCIDENT, started=first, ended=last)
+    assert "  the same run failed 3 times, from 2026-05-12 14:03:00 to 2026-05-12 14:09:00\n" in printed(
+        report(of)
+    )
 
 
 def test_the_log_does_not_decide() -> None:

@@ -48,7 +48,7 @@ def _diagnosis(part: Section) -> Iterator[str]:
 def _incident(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Iterator[str]:
     why = story.explanation(incident)
     verdict = incident["verdict"]
-    yield f"**{word(verdict['certainty'])}**: {code(why['title'] if why else 'no rule explains this')}"
+    yield f"**{word(story.certainty(incident))}**: {code(why['title'] if why else 'no rule explains this')}"
     yield from ("", f"category {code(verdict['category'])}, fingerprint {code(incident['fingerprint'])}", "")
     yield from ("From the symptom to the cause:", "")
     for link in story.chain(incident, deployment):

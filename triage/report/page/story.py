@@ -64,7 +64,15 @@ def chain(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Iterato
         )
     cause = explanation(incident)
     if cause is not None:
-        yield Link("cause", incident["verdict"]["certainty"], cause["title"])
+        yield Link("cause", certainty(incident), cause["title"])
+
+
+def certainty(incident: Mapping[str, Any]) -> str:
+    """How sure the explanation is; what is harmless by itself explains nothing."""
+    cause = explanation(incident)
+    if cause is not None and cause["role"] == "benign":
+        return "harmless"
+    return str(incident["verdict"]["certainty"])
 
 
 def _followers(incident: Mapping[str, Any], role: str) -> Iterator[Link]:
