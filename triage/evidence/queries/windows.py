@@ -39,9 +39,11 @@ from triage.logs.formats.journal import GAP
 OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
 """What systemd says of a run without saying that it is systemd."""
 
-# `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end.
+# `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end. A long
+# step in which something is found is taken again, up to `near` lines before that, and short ones follow;
+# `owed` of them are sent. `reach` is the length of the next long step: it doubles while nothing is found.
 _SCRIPT = r"""
-LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=32768; near=64;
+LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=65536; near=64;
 journal() { journalctl --no-pager --all "$@"; };
 fields=--output-fields=@FIELDS@; journal --lines=0 $fields >/dev/null 2>&1 || fields=;
 pack=cat;
@@ -54,7 +56,7 @@ send() {
     } | $pack;
 };
 at=$(journal --output=export "$@" | sed -n "s/^__CURSOR=//p;q");
-lines=$short; before=; sent=; owed=2; left=0;
+before=; sent=; lines=$short; span=0; reach=$long; owed=2; again=;
 while [ "$at" ]; do
     told=$(journal --output=cat --show-cursor --cursor="$at" --lines=$lines "$@" |
         grep -naE -e "$places" -e "^-- cursor: " | sed -n "\$s/:-- cursor: / /p;1s/:.*//p");
@@ -63,21 +65,29 @@ while [ "$at" ]; do
         [0-9]*.[0-9]*.s=*) ;;
         *) printf "FAILED=1\n\n" | $pack; exit 1 ;;
     esac;
+    hit=; if [ $first -lt $count ]; then hit=1; reach=$((2 * short)); fi;
     last=; if [ $count -le $lines ] || [ "$next" = "$at" ]; then last=1; fi;
-    if [ $lines = $long ]; then
-        if [ $first -lt $count ] || [ $last ]; then
-            lines=$short; left=15;
-            if [ $first -le $near ]; then at=$before; left=30; fi;
-            continue;
-        fi;
-    else
-        if [ $first -lt $count ]; then owed=2; elif [ $last ]; then owed=1; fi;
-        if [ $owed -gt 0 ]; then
-            if [ $first -le $near ] && [ "$sent" != "$before" ]; then send "$before" "$@"; fi;
-            send "$at" "$@"; owed=$((owed - 1));
-        fi;
+    if [ $lines -le $short ]; then
+        if [ $hit ]; then owed=2; elif [ $last ] && [ $owed = 0 ]; then owed=1; fi;
+        if [ $owed -gt 0 ]; then send "$at" "$@"; owed=$((owed - 1)); fi;
         if [ $last ]; then break; fi;
-        left=$((left - 1)); if [ $left -le 0 ] && [ $owed = 0 ]; then lines=$long; fi;
+        span=$lines; again=; if [ $owed = 0 ]; then lines=$reach; fi;
+    elif [ $hit$last ]; then
+        if [ $again ]; then
+            lines=$short;
+        elif [ $first -le $near ] && [ "$sent" != "$before" ]; then
+            at=$before; lines=$((span - near)); if [ $lines -le $short ]; then lines=$short; owed=2; fi;
+        else
+            lines=$((first - near)); if [ $lines -le $short ]; then lines=$short; fi;
+        fi;
+        again=1; continue;
+    else
+        span=$lines;
+        if [ $again ]; then
+            again=; lines=$short;
+        else
+            reach=$((2 * reach)); if [ $reach -gt $long ]; then reach=$long; fi; lines=$reach;
+        fi;
     fi;
     before=$at; at=$next;
 done
