@@ -76,6 +76,7 @@ class Host(LocalConnection):
     """Runs the agent here. `at` is the call at which it dies or fails, counted from 1."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.at = 0
         self.when = "before"  # before, after, or half of a write
         self.fail = 0  # an errno instead of death; with `after`, of a call that did what it was asked to

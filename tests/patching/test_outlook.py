@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import py_compile
 import subprocess
@@ -17,7 +15,7 @@ import pytest
 
 from tests.patching.hosts import Host, host_tree
 from tests.patching.test_target import FIRST, SECOND, target
-from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
+from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, reinstall
 from triage.evidence.model import Deployment
 from triage.patching import transaction
 from triage.patching.ledger import Change
@@ -63,14 +61,6 @@ def service(root: Path, pid: int | None = None) -> Deployment:
 
 def outlooks(tree: HostTree, *deployments: Deployment) -> tuple[Outlook, ...]:
     return look(tree.agent, transaction.status(tree), deployments)
-
-
-def reinstall(root: Path, text: str, version: str = "0.5.11") -> None:
-    """What an installer leaves: the file, and its hash in RECORD."""
-    install(root, version, triton_backend=text)
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
-    name = module_path(root, BACKEND).relative_to(root)
-    (root / f"sglang-{version}.dist-info" / "RECORD").write_text(f"{name},sha256={digest},{len(text)}\n")
 
 
 def test_a_process_from_before_the_change_does_not_run_it_and_one_from_after_does(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.patching.hosts import host_tree
-from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
+from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, reinstall
 from triage.errors import TriageError
 from triage.patching import transaction
 from triage.patching.load import find_patch
@@ -105,3 +105,18 @@ def test_a_package_without_a_name_of_a_patch_has_those_on_record(root: Path) -> 
     apply_all(there, survey(there))
     found = target_at(tree.agent.connection, there.package_root, known, (), "", tree.agent.ledger)
     assert found.patches == (FIRST,)
+
+
+def test_a_file_that_was_changed_by_hand_is_said_to_be(root: Path) -> None:
+    reinstall(root, BACKEND_SOURCE)
+    both = target(root, FIRST, SECOND)
+    assert [plan.notes for _, plan in survey(both)] == [(), ()]
+    apply_all(target(root, FIRST), survey(target(root, FIRST)))
+    assert [plan.notes for _, plan in survey(both)] == [(), ()]  # by us, which is on record
+
+    transaction.rollback(both.tree, transaction.status(both.tree)[0].id)
+    module_path(root, BACKEND).write_text(BACKEND_SOURCE.replace("# the width", "# a width"))
+    (_, first), (_, second) = survey(both)
+    assert first.state is State.APPLICABLE
+    assert first.notes == second.notes
+    assert "was changed by hand since sglang was installed" in first.notes[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import shutil
 from pathlib import Path
 
 BACKEND = "sglang.srt.layers.attention.triton_backend"
@@ -67,10 +70,18 @@ def install(
             if package.name:
                 (root / package / "__init__.py").touch()
     for old in root.glob("*.dist-info"):
-        old.rmdir()
+        shutil.rmtree(old)
     (root / f"sglang-{version}.dist-info").mkdir()
     return root
 
 
 def module_path(root: Path, module: str) -> Path:
     return root.joinpath(*module.split(".")).with_suffix(".py")
+
+
+def reinstall(root: Path, text: str, version: str = "0.5.11") -> None:
+    """What an installer leaves: the file, and its hash in RECORD."""
+    install(root, version, triton_backend=text)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    name = module_path(root, BACKEND).relative_to(root)
+    (root / f"sglang-{version}.dist-info" / "RECORD").write_text(f"{name},sha256={digest},{len(text)}\n")

@@ -90,6 +90,12 @@ class Ledger:
             if file.path == path
         )
 
+    def pristine(self, path: str, digest: str) -> str:
+        """The SHA-256 that a file, now `digest`, had before the changes that led to it."""
+        for _, file in reversed(self.active(path)):
+            digest = file.before if file.after == digest else digest
+        return digest
+
     def standing(self, patch: str, path: str, digest: str) -> Standing:
         """How a file, whose SHA-256 now is `digest`, stands to a patch that may have been applied to it."""
         chain = self.active(path)

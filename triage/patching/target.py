@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from triage.hosts.connection import Connection
 from triage.patching import transaction
 from triage.patching.ledger import Change, Ledger
 from triage.patching.model import FileEdit, Plan, SourceFile, SourceTree, State
+from triage.patching.observation import observe
 from triage.patching.plan import plan_patch
 from triage.patching.schema import Patch
 from triage.patching.transaction import HostTree
@@ -87,7 +89,29 @@ def survey(target: Target) -> Plans:
     tree = target.tree.fresh()
     ledger = tree.ledger()
     tree.prefetch(module for patch in target.patches for module in (patch.package, *patch.modules))
-    return plan_all(target.patches, tree, target.context, ledger)
+    return _with_notes(plan_all(target.patches, tree, target.context, ledger), tree, ledger)
+
+
+def _with_notes(plans: Plans, tree: HostTree, ledger: Ledger) -> Plans:
+    """Say of files that are to be changed where they are not those that the package installed."""
+    before: dict[str, str] = {}
+    files = []
+    for patch, plan in plans:
+        for edit in plan.edits:
+            before.setdefault(edit.path, hashlib.sha256(edit.before).hexdigest())
+            files.append((edit.path, edit.module, patch.distribution))
+    if not files:
+        return plans
+    seen = observe(tree.agent, files)
+
+    def notes(patch: Patch, plan: Plan) -> tuple[str, ...]:
+        return tuple(
+            f"{edit.path} was changed by hand since {patch.distribution} was installed: its RECORD differs"
+            for edit in plan.edits
+            if seen.of(edit.path).recorded not in ("", ledger.pristine(edit.path, before[edit.path]))
+        )
+
+    return tuple((patch, replace(plan, notes=notes(patch, plan))) for patch, plan in plans)
 
 
 def plan_all(patches: Iterable[Patch], tree: SourceTree, context: Mapping[str, str], ledger: Ledger) -> Plans:

@@ -34,6 +34,8 @@ def plan_lines(patch: Patch, plan: Plan) -> Iterator[Text]:
         yield Text.assemble(f"  {safe_line(check.summary)}: ", (answer, style))
         for site in check.sites:
             yield _site_line(site)
+    for note in plan.notes:
+        yield Text(f"  note: {safe_line(note)}", "yellow")
     if plan.edits:
         yield from diff_lines(plan.diff())
     else:
@@ -140,6 +142,7 @@ def plan_document(patch: Patch, plan: Plan) -> dict[str, Any]:
         "reason": plan.reason,
         "sites": [_site(site) for site in plan.sites],
         "checks": [_check(check) for check in plan.checks],
+        "notes": list(plan.notes),
         "edits": [_edit(edit) for edit in plan.edits],
         "diff": plan.diff(),
     }
