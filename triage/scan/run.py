@@ -36,7 +36,7 @@ def scan(
     from triage.patching.plan import plan_patch
 
     wanted = [patch for patch in patches if patch.package == package]
-    with _without_collecting(), _looking(sources.files) as answers:
+    with _looking(sources.files) as answers:
         plans = tuple((patch, plan_patch(patch, tree, context)) for patch in wanted)
         findings, unread = _sorted_out(sources.files, answers())
     there = tuple((patch, plan) for patch, plan in plans if plan.state in _THERE and _relevant(plan))
@@ -60,18 +60,6 @@ def _places(site: Site) -> Iterator[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Syntax trees are all that is made here, and walking them for cycles takes half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
 def _looking(files: Sequence[SourceFile]) -> Iterator[Callable[[], list[Answer]]]:
     """Look at files, in other processes while this one plans patches where there are cores and much to do."""
     kept = Kept()
@@ -82,8 +70,8 @@ def _looking(files: Sequence[SourceFile]) -> Iterator[Callable[[], list[Answer]]
         looked: Iterable[Answer] = map(_look, fresh)
         if workers and sum(len(file.data) for file in fresh) > SHARED_BYTES:
             spawned = multiprocessing.get_context("spawn")
-            pool = stack.enter_context(concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawned))
-            looked = pool.map(_look, fresh, chunksize=len(fresh) // (2 * workers) + 1)
+            pool = concurrent.futures.ProcessPoolExecutor(workers, spawned, initializer=gc.disable)
+            looked = stack.enter_context(pool).map(_look, fresh, chunksize=len(fresh) // (2 * workers) + 1)
 
         def answers() -> list[Answer]:
             found = dict(zip(fresh, looked, strict=True))
@@ -107,8 +95,7 @@ def _sorted_out(
 
 
 def _look(file: SourceFile) -> Answer:
-    with _without_collecting():
-        try:
-            return shapes.look(file.path, file.data)
-        except Unparsable as reason:
-            return str(reason)
+    try:
+        return shapes.look(file.path, file.data)
+    except Unparsable as reason:
+        return str(reason)
