@@ -180,12 +180,46 @@ def test_a_healthy_service_is_a_case_too(host: StoryHost, tmp_path: Path) -> Non
     assert written(case.directory) == {"category": "none"}
 
 
-def test_a_second_capture_replaces_what_the_first_expected(host: StoryHost, tmp_path: Path) -> None:
+def test_a_second_capture_may_replace_the_first_and_what_the_first_expected(
+    host: StoryHost, tmp_path: Path
+) -> None:
     first = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
     healthy(host)
-    second = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
+    with pytest.raises(RefusedError, match="a case already") as caught:
+        capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case")
+    assert "--replace" in caught.value.next
+    second = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / "case", replacing=True)
     assert first.directory == second.directory
     assert written(second.directory) == {"category": "none"}
+
+
+def test_an_archive_gives_what_the_directory_gives(host: StoryHost, tmp_path: Path) -> None:
+    directory, packed = (
+        capturing.capture(host.evidence, KNOWLEDGE, tmp_path / name).directory
+        for name in ("case", "case.tar.zst")
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["case", "case.tar.zst"]
+    one, other = replay.replay(replay.find_cases([tmp_path]), KNOWLEDGE)
+    assert (one.name, other.name) == (str(directory), str(packed))
+    assert one.differences == other.differences == ()
+    assert one.found == other.found
+    diagnosed = [
+        rendered.diagnosis(replay.diagnose_case(path, KNOWLEDGE))["incidents"] for path in (directory, packed)
+    ]
+    assert diagnosed[0] == diagnosed[1]
+
+
+def test_a_full_case_has_what_a_bug_report_needs(host: StoryHost, tmp_path: Path) -> None:
+    asked = []
+    for full in (False, True):
+        case = capturing.capture(host.evidence, KNOWLEDGE, tmp_path / f"full-{full}", full=full)
+        manifest = json.loads((case.directory / "manifest.json").read_text())
+        asked.append({answer["key"] for answer in manifest["answers"]})
+        (again,) = replay.replay([case.directory], KNOWLEDGE)
+        assert again.differences == ()
+    assert asked[0] < asked[1]
+    more = {key.partition(" ")[0] for key in asked[1] - asked[0]}
+    assert {"list-directory", "disk-free", "unit-properties"} <= more
 
 
 def test_something_else_in_its_place_stays(host: StoryHost, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,17 +12,35 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triage import pipeline, replay
+from triage.evidence.queries import (
+    DiskFree,
+    GpuInventory,
+    HostName,
+    Journal,
+    ListDirectory,
+    ListeningPorts,
+    MemoryInfo,
+    OsRelease,
+    ProcessArguments,
+    ProcessEnvironment,
+    Processes,
+    ReadFile,
+    UnitProperties,
+    UnitRuns,
+)
 from triage.files import write_atomically
 from triage.logs.model import LogSource
 
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
-    from triage.evidence.model import Query
+    from triage.evidence.model import Deployment, Query
+
+BESIDES: tuple[Query[Any], ...] = (OsRelease(), MemoryInfo(), GpuInventory(), ListeningPorts())
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A case on disk, and how many of its questions have an answer."""
+    """A case on disk, a directory or an archive, and how many of its questions have an answer."""
 
     directory: Path
     answered: int
@@ -29,29 +50,61 @@ class Captured:
 def capture(
     evidence: LiveEvidence,
     knowledge: pipeline.Knowledge,
-    directory: Path,
+    case: Path,
     unit: str = "",
     *logs: LogSource,
     source: bool = True,
+    full: bool = False,
+    replacing: bool = False,
 ) -> Captured:
     """Diagnose, ask what a person would want to know besides, and write both as a case.
 
-    Without `source`, the engine's program text is left out; probes that read it will say so. What it must
-    give from now on is taken from the written, redacted case. Raises TriageError.
+    `full` asks for what the maintainers of an engine would ask for next. Without `source`, the engine's
+    program text is left out; probes that read it will say so. What it must give from now on is taken from
+    the written, redacted case. Raises TriageError: before anything is read where `case` cannot be written.
     """
-    from triage.evidence.case import read_case, write_case
-    from triage.evidence.queries import GpuInventory, ListeningPorts, MemoryInfo, OsRelease
+    from triage.evidence import archive
+    from triage.evidence.case import check_place, read_case, write_case
 
-    pipeline.diagnose(evidence, knowledge, unit, *logs)
-    besides: tuple[Query[Any], ...] = (OsRelease(), MemoryInfo(), GpuInventory(), ListeningPorts())
-    for query in besides:
+    check_place(case, replacing)
+    report = pipeline.diagnose(evidence, knowledge, unit, *logs)
+    for query in (*BESIDES, *(_for_a_bug_report(report.deployment) if full else ())):
         evidence.ask(query)
-    write_case(directory, evidence, unit=unit, log=logs[0] if logs else None, source=source)
-    expected = replay.expectation(replay.diagnose_case(directory, knowledge))
-    text = yaml.safe_dump(
-        expected.model_dump(mode="json", exclude_none=True, exclude_defaults=True), sort_keys=False
-    )
-    write_atomically(directory / replay.EXPECTED, text.encode())
-    recorded = read_case(directory).recorded
+    with _room(case) as directory:
+        replaces = replacing and directory == case
+        log = logs[0] if logs else None
+        write_case(directory, evidence, unit=unit, log=log, source=source, replacing=replaces)
+        expected = replay.expectation(replay.diagnose_case(directory, knowledge))
+        text = yaml.safe_dump(
+            expected.model_dump(mode="json", exclude_none=True, exclude_defaults=True), sort_keys=False
+        )
+        write_atomically(directory / replay.EXPECTED, text.encode())
+        if directory != case:
+            archive.pack(directory, case)
+        recorded = read_case(directory).recorded
     answered = sum(item.text is not None for item in recorded)
-    return Captured(directory, answered, len(recorded) - answered)
+    return Captured(case, answered, len(recorded) - answered)
+
+
+@contextlib.contextmanager
+def _room(case: Path) -> Iterator[Path]:
+    """Where the files of a case are written: itself, or a directory that becomes an archive."""
+    from triage.evidence.archive import SUFFIX, is_archive
+
+    if not is_archive(case):
+        yield case
+        return
+    with tempfile.TemporaryDirectory(prefix="triage-case-") as room:
+        yield Path(room) / (case.name.removesuffix(SUFFIX) or "case")
+
+
+def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
+    yield from (HostName(), Processes(), DiskFree("/dev/shm"))
+    if deployment.unit:
+        yield from (UnitProperties(deployment.unit), UnitRuns(deployment.unit))
+        yield Journal(deployment.unit, deployment.invocation)
+    if deployment.main_pid:
+        yield from (ProcessArguments(deployment.main_pid), ProcessEnvironment(deployment.main_pid))
+    if deployment.model.startswith("/"):
+        yield from (DiskFree(deployment.model), ListDirectory(deployment.model))
+        yield ReadFile(f"{deployment.model}/config.json")

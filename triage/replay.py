@@ -1,7 +1,7 @@
 """Captured crashes diagnosed again: the CI job that keeps every diagnosis.
 
 A case is a directory with an `expected.yaml` and either a captured bundle (`triage capture`) or the log
-files of one run.
+files of one run; or such a directory in one file, a `.tar.zst`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triage import pipeline
 from triage.errors import TriageError, UnreachableError, UsageError
+from triage.evidence.archive import SUFFIX, is_archive, opened
 from triage.logs.model import Fault, LogSource, Role
 from triage.yamlfile import load_model
 
@@ -103,18 +104,21 @@ class Score:
 
 
 def find_cases(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Every directory at or below the paths that holds an expected.yaml, in order.
+    """Every directory at or below the paths that holds an expected.yaml, and every archive, in order.
 
     Raises UnreachableError where there is none, so that a CI job cannot pass on an empty directory.
     """
     found: dict[Path, None] = {}
     for path in paths:
-        here = sorted(file.parent for file in path.rglob(EXPECTED)) if path.is_dir() else []
+        here = [path] if is_archive(path) and path.is_file() else []
+        if path.is_dir():
+            archives = (file for file in path.rglob(f"*{SUFFIX}") if file.is_file())
+            here = sorted((*(file.parent for file in path.rglob(EXPECTED)), *archives))
         if not here:
             raise UnreachableError(
                 "replaying",
                 str(path),
-                f"no case is there (a directory with {EXPECTED})",
+                f"no case is there (a directory with {EXPECTED}, or a {SUFFIX})",
                 "triage capture HOST -o DIR",
             )
         found.update(dict.fromkeys(here))
@@ -127,8 +131,9 @@ def replay(cases: Iterable[Path], knowledge: pipeline.Knowledge) -> Iterator[Rep
         start = time.monotonic()
         expected = found = None
         try:
-            expected = load_model(case / EXPECTED, Expected, "expectation")
-            report = diagnose_case(case, knowledge)
+            with opened(case) as directory:
+                expected = load_model(directory / EXPECTED, Expected, "expectation")
+                report = diagnose_case(directory, knowledge)
             differences, found = tuple(compare(expected, report)), expectation(report)
         except TriageError as error:
             differences = (Difference("error", str(error)),)
@@ -176,7 +181,7 @@ def diagnose_case(case: Path, knowledge: pipeline.Knowledge) -> pipeline.Report:
     from triage.evidence.case import MANIFEST, read_case
     from triage.evidence.recorded import LogEvidence, RecordedEvidence
 
-    if (case / MANIFEST).exists():
+    if is_archive(case) or (case / MANIFEST).exists():
         recorded = read_case(case)
         given = (recorded.log,) if recorded.log else ()
         return pipeline.diagnose(RecordedEvidence(recorded), knowledge, recorded.unit, *given)
@@ -190,7 +195,7 @@ def logs_of(case: Path) -> tuple[LogSource, ...]:
     from triage.evidence.logs import log_sources
     from triage.evidence.recorded import RecordedEvidence
 
-    if not (case / MANIFEST).exists():
+    if not (is_archive(case) or (case / MANIFEST).exists()):
         return _log_files(case)
     recorded = read_case(case)
     evidence = RecordedEvidence(recorded)

@@ -66,7 +66,7 @@ def ask_everything(evidence: RecordedEvidence) -> object:
 def written(crashed: ScriptedHost, directory: Path) -> Path:
     evidence = crashed.evidence
     ask_everything(evidence)  # type: ignore[arg-type]
-    write_case(directory, evidence, "kimi.service")
+    write_case(directory, evidence, "kimi.service", replacing=True)
     return directory
 
 

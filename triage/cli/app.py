@@ -11,6 +11,7 @@ from triage import __version__
 from triage.cli import (
     bench,
     capture,
+    case,
     console,
     diagnose,
     explain,
@@ -49,6 +50,7 @@ app.command()(verify.verify)
 app.command()(history.history)
 app.command()(bench.bench)
 app.command()(capture.capture)
+app.add_typer(case.app, name="case")
 app.command()(replay.replay)
 app.command()(run.run)
 app.command()(report.report)

@@ -26,28 +26,42 @@ from triage.cli.options import (
 
 def capture(
     host: HostArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the case goes.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="CASE", help="Where the case goes: a directory, or NAME.tar.zst."
+        ),
+    ],
     unit: UnitOption = "",
     log: Annotated[
         str | None, typer.Option(help="Take the log from this file instead of the journal.")
     ] = None,
     source: Annotated[bool, typer.Option(help="Keep the engine's program text that the probes read.")] = True,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Read what a bug report needs besides: the whole journal, and more."),
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a case that is there.")] = False,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
 ) -> None:
-    """Diagnose HOST and keep everything that was read, redacted, as a case in DIR.
+    """Diagnose HOST and keep everything that was read, redacted, as a case.
 
-    `expected.yaml` beside it holds the verdict that `triage replay DIR` will ask for.
+    `expected.yaml` in it holds the verdict that `triage replay CASE` will ask for.
     """
     from triage import capturing
+    from triage.evidence.case import check_place
 
+    check_place(output, replace)
     known = knowledge(rules)
     logs = given_logs(log)
     with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
-        case = capturing.capture(evidence, known, output, unit, *logs, source=source)
+        case = capturing.capture(
+            evidence, known, output, unit, *logs, source=source, full=full, replacing=replace
+        )
     if format is Format.JSON:
         from triage.report import json
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triage.against import Flip, parts
 from triage.capturing import Captured
@@ -17,6 +17,9 @@ from triage.pipeline import Report
 from triage.replay import Replayed
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
 from triage.verify.model import Verification
+
+if TYPE_CHECKING:
+    from triage.evidence.case import Entry
 
 
 def dumps(value: dict[str, Any]) -> str:
@@ -203,4 +206,13 @@ def capture(case: Captured) -> dict[str, Any]:
         "directory": str(case.directory),
         "answered": case.answered,
         "missing": case.missing,
+    }
+
+
+def case(created: str, entries: Iterable[Entry]) -> dict[str, Any]:
+    """`triage.case-contents/1`."""
+    return {
+        "schema": "triage.case-contents/1",
+        "created": created,
+        "entries": [vars(entry) for entry in entries],
     }
