@@ -105,8 +105,9 @@ def test_variables_of_the_unit_reach_the_script() -> None:
 
 def test_systemds_own_expansion() -> None:
     environment = {"A": "one two", "B": "x"}
-    assert expand_exec(["p", "$A", "${A}", "a${B}c", "$NONE", "${NONE}", "$$"], environment) == (
-        *("p", "one", "two", "one two", "axc", "", "$$"),
+    words = ["p", "$A", "${A}", "a${B}c", "$NONE", "${NONE}", "$$", "$${A}", "$$A$$"]
+    assert expand_exec(words, environment) == (
+        *("p", "one", "two", "one two", "axc", "", "$", "${A}", "$A$"),
     )
 
 

@@ -343,6 +343,38 @@ def test_tracebacks_name_the_tree_where_nothing_else_does(root: str) -> None:
     assert (found.package_root, found.engine, found.disagreements) == (root, "sglang", ())
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/opt/sglang/lib/python3.11/site-packages/torch/nn/modules/module.py",
+        "/opt/sglang/lib/python3.11/threading.py",
+        "/home/sglang/run/start.py",
+        "/opt/sglang/venv/lib/python3.11/site-packages/sglang.py",
+    ],
+)
+def test_what_is_called_like_the_engine_is_not_the_engine(file: str) -> None:
+    assert with_traceback_paths(Deployment("x"), [file]).package_root == ""
+    named = "/opt/sglang/lib/python3.11/site-packages/sglang"
+    known = Deployment("x", engine="sglang", package_root=named)
+    assert with_traceback_paths(known, [file, f"{named}/srt/a.py"]) == known
+
+
+def test_an_interpreter_that_gives_no_answer_is_mentioned(dead: ScriptedHost) -> None:
+    dead.commands[f"env -i {PYTHON}"] = Output(127, b"", b"env: '/opt/venv/bin/python': No such file\n")
+    (found,) = discover(dead.evidence)
+    assert found.package_root == ""
+    assert found.disagreements == (
+        f"what {PYTHON} would import is not known: the command is not on this host",
+    )
+
+
+def test_a_unit_that_nobody_can_be_asked_for(host: ScriptedHost) -> None:
+    host.commands["ps"] = ps_text((1, 0, "root", "init"))
+    with pytest.raises(UnreachableError, match="systemd does not answer") as caught:
+        discover(host.evidence, "kimi")
+    assert caught.value.exit_code == ExitCode.UNREACHABLE
+
+
 def test_tracebacks_of_another_tree_are_a_disagreement() -> None:
     known = Deployment("x", engine="sglang", package_root=ROOT)
     assert with_traceback_paths(known, frames(ROOT)) == known

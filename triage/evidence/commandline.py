@@ -199,15 +199,20 @@ def expand(word: str, environment: Mapping[str, str]) -> str:
 
 
 def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """As systemd does it: a lone `$NAME` becomes its words, `${NAME}` stays one word, unknown is empty."""
+    """As systemd does it: a lone `$NAME` becomes its words, `${NAME}` stays one word, unknown is empty,
+    `$$` is a dollar sign."""
     words: list[str] = []
     for word in argv:
         lone = re.fullmatch(r"\$(\w+)", word)
         if lone:
             words += environment.get(lone[1], "").split()
         else:
-            words.append(re.sub(r"\$\{(\w+)\}", lambda match: environment.get(match[1], ""), word))
+            words.append(re.sub(r"\$\$|\$\{(\w+)\}", lambda found: _filled(found, environment), word))
     return tuple(words)
+
+
+def _filled(found: re.Match[str], environment: Mapping[str, str]) -> str:
+    return environment.get(found[1], "") if found[1] else "$"
 
 
 def _after_python(words: Sequence[str]) -> Launch | None:

