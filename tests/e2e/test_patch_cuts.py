@@ -128,6 +128,15 @@ def host(box: Box) -> Iterator[Cutting]:
     cutting.close()
 
 
+@contextlib.contextmanager
+def killed(host: Cutting, op: str, call: Call) -> Iterator[None]:
+    """The agent is killed as it comes to a call."""
+    host.op, host.call, host.fate = op, call, "signal=KILL"
+    with pytest.raises(UnreachableError, match="signal 9"):
+        yield
+    host.op = ""
+
+
 @pytest.mark.parametrize("every", one_in(7))
 def test_an_apply_that_is_killed(host: Cutting, engine: Engine, every: int) -> None:
     calls = engine.steps(host, "apply", lambda: engine.apply(host))
@@ -136,10 +145,8 @@ def test_an_apply_that_is_killed(host: Cutting, engine: Engine, every: int) -> N
     found = set()
     for call in calls[::every]:
         engine.reset()
-        host.op, host.call = "apply", call
-        with pytest.raises(UnreachableError, match="signal 9"):
+        with killed(host, "apply", call):
             engine.apply(host)
-        host.op = ""
         found.add(engine.content())
         engine.check_truth(host)
         assert engine.apply(host).state == "applied", call
@@ -155,10 +162,8 @@ def test_a_rollback_that_is_killed(host: Cutting, engine: Engine, every: int) ->
     for call in calls[::every]:
         engine.reset()
         change = engine.apply(host).id
-        host.op, host.call = "rollback", call
-        with pytest.raises(UnreachableError, match="signal 9"):
+        with killed(host, "rollback", call):
             transaction.rollback(engine.tree(host), change)
-        host.op = ""
         engine.check_truth(host)
         assert transaction.rollback(engine.tree(host), change).state == "reverted", call
         engine.check("old")
@@ -175,20 +180,16 @@ def test_a_recovery_that_is_killed(host: Cutting, engine: Engine, replaced: bool
 
     def interrupt() -> None:
         engine.reset()
-        host.op, host.call = "apply", cut
-        with pytest.raises(UnreachableError, match="signal 9"):
+        with killed(host, "apply", cut):
             engine.apply(host)
-        host.op = ""
         assert engine.content() == ("new" if replaced else "old")
 
     interrupt()
     steps = engine.steps(host, "recover", lambda: transaction.recover(engine.tree(host)))
     for call in steps[::every]:
         interrupt()
-        host.op, host.call = "recover", call
-        with pytest.raises(UnreachableError, match="signal 9"):
+        with killed(host, "recover", call):
             transaction.recover(engine.tree(host))
-        host.op = ""
         engine.check_truth(host)
         transaction.recover(engine.tree(host))
         assert [change.state for change in engine.changes(host)] == ["applied" if replaced else "undone"], (
@@ -272,10 +273,10 @@ def test_the_connection_dies(box: Box, engine: Engine, every: int) -> None:
     calls = engine.steps(host, "apply", lambda: engine.apply(host))
     for call in calls[:-1:every]:
         engine.reset()
-        host.op, host.call, host.fate = "apply", call, "delay_enter=500ms"
+        host.op, host.call, host.fate = "apply", call, "delay_enter=60s"
         with cut_in(host, engine):
-            # Every sshd of a session, and none of what they started.
-            box.run("kill -9 $(pgrep -f '^sshd: root')")
+            # Every sshd of a session, and none of what they started; without strace the call goes on.
+            box.run("kill -9 $(pgrep -x strace) $(pgrep -f '^sshd: root')")
         host.op = ""
         wait_for(lambda: [change.state for change in engine.changes(host)] == ["applied"])
         engine.check("new")
@@ -372,10 +373,8 @@ def test_the_power_goes(disk: Disk, tmp_path: Path, every: int) -> None:
     found = set()
     for call in changing_calls(tmp_path / "calls.log")[::every]:
         disk.start()
-        host.op, host.call = "apply", call
-        with pytest.raises(UnreachableError, match="signal 9"):
+        with killed(host, "apply", call):
             engine.apply(host)
-        host.op = ""
         disk.lose_power()
         found.add(engine.content())
         engine.check_truth(host)

@@ -482,11 +482,10 @@ def rollback(request: "Json") -> "Json":
                 and paths_of(other) & paths_of(change)
             ):
                 raise Refused("newer", other["id"])
-        with targets(change) as places:
-            for place, file in zip(places, change["files"]):
-                found = place.digest()
-                if found not in (file["before"], file["after"]):
-                    raise Refused("drifted", file["path"] + (" has changed since" if found else " is gone"))
+        for file in described(change)["files"]:
+            if file["now"] not in (file["before"], file["after"]):
+                how = {None: "is gone", "": "cannot be read"}.get(file["now"], "has changed since")
+                raise Refused("drifted", file["path"] + " " + how)
         for index in range(len(change["files"])):
             ledger.backup(change, index)
         ledger.settle(change, "reverting")
