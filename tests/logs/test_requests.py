@@ -6,14 +6,18 @@ import pytest
 
 from triage.logs.model import LogSource
 from triage.logs.reader import read_lines
-from triage.logs.requests import Requests, introduces, quoted_at
+from triage.logs.requests import MAX_OLDER, Requests, introduces, quoted_at
 
 SERVES = "[2026-05-12 14:01:11 TP0] Decode batch, #running-req: 1"
 
 
+BEFORE = [f"[2026-05-12 14:00:0{second}] Load weight begin." for second in range(8)]
+
+
 def held(*rows: str) -> list[bool]:
     requests = Requests()
-    return [requests.holds(line) for line in read_lines(LogSource("log", "\n".join(rows).encode()))]
+    source = LogSource("log", "\n".join((*BEFORE, *rows)).encode())
+    return [requests.holds(line) for line in read_lines(source)][len(BEFORE) :]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,40 @@ def test_of_lines_that_each_have_a_prefix_only_those_of_the_same_place_belong_to
         "(APIServer pid=7) Traceback (most recent call last):",
         said.format("launcher.py:9", "bye"),
     ]
-    assert held(*rows) == [True, True, True, False]
+    assert held(*rows) == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("opening", "inside"),
+    [
+        ("[2026-05-12 14:01:10] Input: x", "[2026-05-12 13:55:00 TP3] Scheduler hit an exception: Traceback"),
+        ("[2026-05-12 14:01:10] Input: x", "[2026-05-12 13:55:00] bye"),
+        (
+            "[2026-05-12 14:01:10] Input: x",
+            "May 12 14:01:10 gpu01 python[7]: Traceback (most recent call last):",
+        ),
+        ("[2026-05-12 14:01:10] Input: x", "[TensorRT-LLM][ERROR] Assertion failed: x"),
+        ("May 12 14:01:10 gpu01 python[7]: Input: x", "May 12 14:01:10 gpu01 python[7]: y"),
+        *(
+            (
+                "May 12 14:01:10 gpu01 python[7]: [2026-05-12 14:01:10] Input: x",
+                f"May 12 14:01:10 gpu01 python[7]: {row}",
+            )
+            for row in (
+                "[2026-05-12 14:01:10 TP3] x",
+                "(EngineCore pid=84) ERROR 05-12 14:01:10 [core.py:9] x",
+            )
+        ),
+    ],
+)
+def test_a_record_that_was_sent_claims_another_time_process_or_envelope(opening: str, inside: str) -> None:
+    logged = "] Input" in opening
+    assert held(opening, inside) == [logged, logged]
+
+
+def test_a_clock_that_was_set_back_ends_it() -> None:
+    older = [f"[2026-05-12 13:00:00 TP{number}] x" for number in range(MAX_OLDER + 1)]
+    assert held("[2026-05-12 14:01:10] Input: x", *older)[-4:] == [True, True, False, False]
 
 
 def test_in_a_journal_a_pid_tells_whose_record_goes_on() -> None:

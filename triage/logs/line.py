@@ -26,6 +26,7 @@ class Line:
 
     cursor: str | None = None
     time: datetime | None = None
+    own: datetime | None = None  # as the innermost layer says it
     dated = True  # the year of `time` was in the log
     pid: int | None = None
     tag_pid: int | None = None  # the pid that the writer's own prefix claims
@@ -69,7 +70,10 @@ class Line:
 
     def at(self, time: datetime | None, *, dated: bool = True) -> None:
         """Set the time, unless an outer layer did."""
-        if self.time is None and time is not None:
+        if time is None:
+            return
+        self.own = time
+        if self.time is None:
             self.time = time
             self.dated = dated
 

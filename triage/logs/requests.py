@@ -12,10 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from triage.logs.line import Line
 
 MAX_WRITERS = 65_536
+
+CLEARLY = timedelta(seconds=5)
+"""How much older a record must be than the one before it to be no record."""
+
+MAX_OLDER = 500
+"""Older records after which it is the clock that was set back."""
 
 WHY = "it stands in what a user sent, which the service logged"
 
@@ -31,33 +39,85 @@ _QUOTE = re.compile(r"""\\.|['"]""", re.DOTALL)
 _BEFORE_QUOTE = "=:([{,` "
 
 
+@dataclass(eq=False)
+class _Open:
+    """A record that logs a request, while lines can still be part of it."""
+
+    number: int  # of its line
+    site: str
+    own: datetime | None  # when its writer says that it was
+    ranks: frozenset[str]
+    enveloped: bool
+    older: int = 0
+
+    def goes_on(self, line: Line, same: bool) -> bool:
+        """Whether a line is part of it; `same` says that its writer has that name, or none.
+
+        A record that a user pasted claims another process or another time than those of its writer, comes
+        in an envelope that the log does not have, or stands in the very line that began.
+        """
+        if line.number == self.number or (line.enveloped and not self.enveloped):
+            return True
+        if not line.head:
+            return same and not self.site
+        if same and line.site and line.site == self.site:
+            return True
+        if (
+            same
+            and line.pid is not None
+            and (line.tag_pid not in (None, line.pid) or line.ranks != self.ranks)
+        ):
+            return True
+        if same and _clock(line.own) != _clock(self.own):
+            return True
+        older = _clock(line.own) == _clock(self.own) and _before(line.own, self.own)
+        self.older += older
+        return older and self.older < MAX_OLDER
+
+
 class Requests:
     """Takes the lines of one source in order, and tells which belong to a record that logs a request."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, str] = {}  # whose latest record is one -> where it was made
-        self._unsigned = 0  # of them, those whose further lines carry no name
+        self._open: dict[Hashable, _Open] = {}
+        self._unsigned: _Open | None = None  # the latest whose further lines carry no name
 
     def holds(self, line: Line) -> bool:
         if not (line.head or self._open or line.text[:1] == "{"):
             return False
         key: Hashable = line.writer if line.writer is not None else (line.ranks, line.process)
-        if line.head:
-            return self._begins(line, key)
-        if _JSON.match(line.text):
+        held = self._open.get(key)
+        if held is not None and held.goes_on(line, same=True):
             return True
-        return key in self._open if line.writer is not None else self._unsigned > 0
+        other = self._unsigned
+        if (
+            other is not None
+            and other is not held
+            and other.goes_on(line, same=line.pid is None and not line.head)
+        ):
+            return True
+        if not line.head:
+            return _JSON.match(line.text) is not None
+        return self._begins(line, key)
 
     def _begins(self, line: Line, key: Hashable) -> bool:
-        logs = line.head and (_RECORD.match(line.text) or _JSON.match(line.text)) is not None
-        if not logs and line.repeating and line.site and self._open.get(key) == line.site:
-            return True
-        if self._open.pop(key, None) is not None and line.writer is None:
-            self._unsigned -= 1
-        if logs and len(self._open) < MAX_WRITERS:
-            self._open[key] = line.site
-            self._unsigned += line.writer is None
-        return logs
+        if self._open.pop(key, None) is self._unsigned:
+            self._unsigned = None
+        if not (_RECORD.match(line.text) or _JSON.match(line.text)):
+            return False
+        if len(self._open) < MAX_WRITERS:
+            self._open[key] = opened = _Open(line.number, line.site, line.own, line.ranks, line.enveloped)
+            if line.writer is None:
+                self._unsigned = opened
+        return True
+
+
+def _clock(time: datetime | None) -> str:
+    return "" if time is None else "with zone" if time.tzinfo else "local"
+
+
+def _before(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and other is not None and other - one > CLEARLY
 
 
 def introduces(header: str) -> bool:
