@@ -55,3 +55,11 @@ def test_what_cannot_be_is_said(state: Path, words: tuple[str, ...], said: str):
     done = history(state, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_a_result_of_another_tool_is_stored(state: Path):
+    file = Path(__file__).parents[1] / "verify" / "foreign" / "guidellm-0.8.1.json"
+    done = history(state, "gpu03", "--unit", "x.service", "--import", str(file))
+    assert done.returncode == 0
+    assert "guidellm 0.8.1" in done.stdout
+    assert "whose result it is" in history(state, "--import", str(file)).stderr

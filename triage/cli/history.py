@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triage.cli import console
 from triage.cli.options import Format, FormatOption, UnitOption
 from triage.errors import UsageError
+
+if TYPE_CHECKING:
+    from triage.verify.history import History
 
 
 def history(
@@ -22,13 +26,24 @@ def history(
             metavar="AT|last", help="Compare new results with that one from now on.", show_default=False
         ),
     ] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            metavar="FILE",
+            help="Store a result of sglang.bench_serving, vllm bench serve, guidellm or aiperf for --unit.",
+            show_default=False,
+        ),
+    ] = None,
     unpin: Annotated[bool, typer.Option("--unpin", help="Compare with the latest one again.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """List the stored results of `triage verify`, oldest first. Reads only, unless it pins."""
+    """List the stored results of `triage verify`, oldest first. Reads only, unless it pins or imports."""
     from triage.verify.history import History
 
     store = History()
+    if file is not None:
+        _import(store, file, host, unit)
     names = [pair for pair in store.deployments(host) if unit in ("", pair[1])]
     if not names and (host or unit):
         raise UsageError(
@@ -58,3 +73,14 @@ def history(
     screen = console.stdout()
     for line in lines(store, names):
         screen.print(line, soft_wrap=True)
+
+
+def _import(store: History, file: Path, host: str, unit: str) -> None:
+    from datetime import datetime, timezone
+
+    from triage.verify.foreign import read_foreign, verification_of
+
+    if not host or not unit:
+        raise UsageError("importing", str(file), "it is not said whose result it is", "name HOST and --unit")
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    store.append(host, verification_of(read_foreign(file), unit, now))

@@ -41,7 +41,7 @@ def compare(now: Verification, before: Verification | None) -> Comparison:
         )
     changes = tuple(_changes(now.metrics, before.metrics))
     verdict, reason = _verdict(changes, _doubts(now, before))
-    if now.sample != before.sample:
+    if now.sample and before.sample and now.sample != before.sample:
         reason += f"; it answers differently: {_short(before.sample)} before, {_short(now.sample)} now"
     return Comparison(verdict, reason, changes)
 
