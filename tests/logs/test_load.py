@@ -132,3 +132,18 @@ def test_a_large_log_of_nothing_is_empty(tmp_path: Path) -> None:
     path.write_bytes(b"\n" * 1000)
     with pytest.raises(UsageError, match="it is empty"):
         open_log(str(path))
+
+
+@pytest.mark.parametrize("path", ["my logs/system.journal", "-"])
+def test_a_file_of_journald_says_how_it_is_read(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"LPKSHHRH" + bytes(200)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    Path("my logs").mkdir()
+    Path("my logs/system.journal").write_bytes(data)
+    with pytest.raises(UsageError, match="journald's own") as caught:
+        open_log(path)
+    there = "'my logs/system.journal'" if path != "-" else "FILE.journal"
+    assert caught.value.next.startswith(f"journalctl --file {there} --all -o short-iso-precise | triage ")

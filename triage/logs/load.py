@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ MEMORY = 8 << 20
 """Bytes of a log that are kept in memory. A longer one is left in its file, or unpacked to a temporary."""
 
 STDIN = "standard input"
+JOURNAL = b"LPKSHHRH"  # how a file of journald begins
 _CHUNK = 1 << 20
 
 
@@ -42,6 +44,10 @@ def open_log(path: str, limit: int = LIMIT) -> LogSource:
             raise UsageError(doing, path, "it is a directory", f"name one file of it: ls {path}")
         with nullcontext(sys.stdin.buffer) if path == "-" else place.open("rb") as file:
             raw = cast("io.BufferedReader", file if hasattr(file, "peek") else io.BufferedReader(file))
+            if raw.peek(8).startswith(JOURNAL):
+                there = shlex.quote(path) if path != "-" else "FILE.journal"
+                advice = f"journalctl --file {there} --all -o short-iso-precise | triage diagnose --log -"
+                raise UsageError(doing, name, "it is a file of journald's own, not text", advice)
             stream = _decompressed(raw, raw.peek(6))
             data, partial = _bounded(stream, limit, in_place=stream is raw)
     except FileNotFoundError:
