@@ -30,27 +30,37 @@ GOES_ON = [
 ]
 
 
-def plain(sent: Sequence[str]) -> list[str]:
-    return [*START, "[2999-12-20 14:01:10] Input: what is this?", *sent, *GOES_ON]
+ENDS = [
+    "[2999-12-20 14:01:15 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+    '  File "/opt/v/lib/python3.12/site-packages/sglang/srt/managers/scheduler.py", line 3120, in run',
+    "    scheduler.event_loop_overlap()",
+    "ValueError: this is what ends it",
+    "",
+    "[2999-12-20 14:01:15] Received sigquit from a child process. It usually means the child failed.",
+]
 
 
-def short(sent: Sequence[str]) -> list[str]:
-    return [f"Dec 20 14:00:00 gpu01 python[4600]: {row}" for row in plain(sent)]
+def plain(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
+    return [*START, "[2999-12-20 14:01:10] Input: what is this?", *sent, *then]
 
 
-def docker(sent: Sequence[str]) -> list[str]:
+def short(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
+    return [f"Dec 20 14:00:00 gpu01 python[4600]: {row}" for row in plain(sent, then)]
+
+
+def docker(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
     return [
         json.dumps({"log": f"{row}\n", "stream": "stderr", "time": "2999-12-20T14:00:00.1Z"})
-        for row in plain(sent)
+        for row in plain(sent, then)
     ]
 
 
-def cri(sent: Sequence[str]) -> list[str]:
-    return [f"2999-12-20T14:00:00.1Z stderr F {row}" for row in plain(sent)]
+def cri(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
+    return [f"2999-12-20T14:00:00.1Z stderr F {row}" for row in plain(sent, then)]
 
 
-def pod(sent: Sequence[str]) -> list[str]:
-    return [f"[pod/kimi-0/server] {row}" for row in plain(sent)]
+def pod(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
+    return [f"[pod/kimi-0/server] {row}" for row in plain(sent, then)]
 
 
 def entry(message: str) -> str:
@@ -58,22 +68,22 @@ def entry(message: str) -> str:
     return json.dumps({"__REALTIME_TIMESTAMP": "1778594640000000", **who, "MESSAGE": message})
 
 
-def journal(sent: Sequence[str]) -> list[str]:
-    return [entry(row) for row in plain(sent)]
+def journal(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
+    return [entry(row) for row in plain(sent, then)]
 
 
-def one_entry(sent: Sequence[str]) -> list[str]:
+def one_entry(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
     text = "\n".join(sent)
     record = f"[2999-12-20 14:01:10] Receive: obj=GenerateReqInput(text='{text}')"
-    return [entry(row) for row in (*START, record, *GOES_ON)]
+    return [entry(row) for row in (*START, record, *then)]
 
 
-def receive(sent: Sequence[str]) -> list[str]:
+def receive(sent: Sequence[str], then: Sequence[str] = GOES_ON) -> list[str]:
     text = repr("\n".join(sent))
     return [
         *START,
         f"[2999-12-20 14:01:10] Receive: obj=GenerateReqInput(rid='1', text={text}, stream=False)",
-        *GOES_ON,
+        *then,
     ]
 
 
@@ -102,6 +112,14 @@ def vllm_in_lines(sent: Sequence[str]) -> list[str]:
 def test_nothing_that_a_user_sends_is_an_incident(form: Callable[[Sequence[str]], list[str]]) -> None:
     believed = [sent for sent in KNOWN if read_incidents([LogSource("log", "\n".join(form(sent)).encode())])]
     assert believed == []
+
+
+@pytest.mark.parametrize("form", [plain, short, docker, cri, pod, journal, one_entry, receive])
+def test_what_ends_the_service_afterwards_is_found(form: Callable[..., list[str]]) -> None:
+    for sent in KNOWN:
+        (incident,) = read_incidents([LogSource("log", "\n".join(form(sent, ENDS)).encode())])
+        assert incident.initiator is not None, sent
+        assert incident.initiator.message == "this is what ends it", sent
 
 
 def test_the_same_texts_are_faults_where_a_service_says_them() -> None:

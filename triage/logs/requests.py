@@ -18,6 +18,8 @@ from datetime import datetime, timedelta
 from triage.logs.line import Line
 
 MAX_WRITERS = 65_536
+MAX_CLAIMS = 64
+"""Names under which one pid speaks: several, where a program hands on what others say."""
 
 CLEARLY = timedelta(seconds=5)
 """How much older a record must be than the one before it to be no record."""
@@ -46,31 +48,23 @@ class _Open:
     number: int  # of its line
     site: str
     own: datetime | None  # when its writer says that it was
-    ranks: frozenset[str]
     enveloped: bool
     older: int = 0
 
     def goes_on(self, line: Line, same: bool) -> bool:
         """Whether a line is part of it; `same` says that its writer has that name, or none.
 
-        A record that a user pasted claims another process or another time than those of its writer, comes
-        in an envelope that the log does not have, or stands in the very line that began.
+        A record that a user pasted claims another time than that of its writer, comes in an envelope that
+        the log does not have, or stands in the very line that began.
         """
         if line.number == self.number or (line.enveloped and not self.enveloped):
             return True
         if not line.head:
             return same and not self.site
-        if same and line.site and line.site == self.site:
+        clock = _clock(self.own)
+        if same and (_clock(line.own) != clock or (line.site and line.site == self.site)):
             return True
-        if (
-            same
-            and line.pid is not None
-            and (line.tag_pid not in (None, line.pid) or line.ranks != self.ranks)
-        ):
-            return True
-        if same and _clock(line.own) != _clock(self.own):
-            return True
-        older = _clock(line.own) == _clock(self.own) and _before(line.own, self.own)
+        older = _clock(line.own) == clock and _before(line.own, self.own)
         self.older += older
         return older and self.older < MAX_OLDER
 
@@ -81,34 +75,39 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[Hashable, _Open] = {}
         self._unsigned: _Open | None = None  # the latest whose further lines carry no name
+        self._claims: dict[int, set[Hashable]] = {}  # who the records of a pid say to be
 
     def holds(self, line: Line) -> bool:
         if not (line.head or self._open or line.text[:1] == "{"):
             return False
         key: Hashable = line.writer if line.writer is not None else (line.ranks, line.process)
-        held = self._open.get(key)
-        if held is not None and held.goes_on(line, same=True):
+        held, other = self._open.get(key), self._unsigned
+        if held is not None and (held.goes_on(line, same=True) or (line.head and self._pretends(line))):
             return True
-        other = self._unsigned
-        if (
-            other is not None
-            and other is not held
-            and other.goes_on(line, same=line.pid is None and not line.head)
-        ):
+        if other not in (None, held) and other.goes_on(line, same=line.pid is None and not line.head):
             return True
         if not line.head:
             return _JSON.match(line.text) is not None
-        return self._begins(line, key)
+        return self._begins(line, key, held)
 
-    def _begins(self, line: Line, key: Hashable) -> bool:
-        if self._open.pop(key, None) is self._unsigned:
-            self._unsigned = None
+    def _pretends(self, line: Line) -> bool:
+        """Whether a record claims to be of a process that its pid never was."""
+        return line.pid is not None and (line.ranks, line.tag_pid) not in self._claims.get(line.pid, ())
+
+    def _begins(self, line: Line, key: Hashable, held: _Open | None) -> bool:
+        """A record of its own ends the one before it by the same writer, and may log a request."""
+        if line.pid is not None and len(self._claims) < MAX_WRITERS:
+            claims = self._claims.setdefault(line.pid, set())
+            if len(claims) < MAX_CLAIMS:
+                claims.add((line.ranks, line.tag_pid))
+        if held is not None:
+            del self._open[key]
+            self._unsigned = None if self._unsigned is held else self._unsigned
         if not (_RECORD.match(line.text) or _JSON.match(line.text)):
             return False
         if len(self._open) < MAX_WRITERS:
-            self._open[key] = opened = _Open(line.number, line.site, line.own, line.ranks, line.enveloped)
-            if line.writer is None:
-                self._unsigned = opened
+            self._open[key] = opened = _Open(line.number, line.site, line.own, line.enveloped)
+            self._unsigned = opened if line.writer is None else self._unsigned
         return True
 
 
