@@ -744,8 +744,9 @@ def read_file(path: "str", name: "str" = "", directory: "int | None" = None) -> 
 def write_file(path: "str", data: "bytes", mode: "int" = 0o644) -> "None":
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        write_all(fd, data)
-        os.fsync(fd)
+        with naming(path):
+            write_all(fd, data)
+            os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -759,7 +760,8 @@ def write_all(fd: "int", data: "bytes") -> "None":
 def sync(directory: "str") -> "None":
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        with naming(directory):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
