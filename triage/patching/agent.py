@@ -183,9 +183,9 @@ class Ledger:
             try:
                 with naming(path):
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
                     os.ftruncate(fd, 0)
                     os.pwrite(fd, f"{by}, pid {os.getpid()}, since {now()}".encode(), 0)
+            except BlockingIOError:
                 holder = os.read(fd, 500).decode("utf-8", "replace").strip()
                 raise Refused("locked", holder or "another run") from None
             yield
