@@ -243,4 +243,4 @@ def test_the_place_is_looked_at_before_the_host_is(asked: ScriptedHost, tmp_path
     assert "a case already" in done.stderr
     done = triage("capture", "no-such-host.invalid", "-o", f"{case}/manifest.json/x")
     assert done.returncode == 3
-    assert "it is no directory" in done.stderr
+    assert "Not a directory" in done.stderr

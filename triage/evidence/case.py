@@ -14,6 +14,7 @@ another schema is refused.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -312,8 +313,8 @@ def check_place(case: Path, replacing: bool = False) -> None:
     if not case.exists() and not case.is_symlink():
         parent = next(path for path in case.absolute().parents if path.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            why = "it cannot be written to" if parent.is_dir() else "it is no directory"
-            raise UnreachableError(doing, str(case), f"{parent}: {why}", f"ls -ld {parent}")
+            why = os.strerror(errno.EACCES if parent.is_dir() else errno.ENOTDIR)
+            raise UnreachableError(doing, str(case), why, f"ls -ld {parent}")
         return
     if case.is_dir() and not case.is_symlink() and not any(case.iterdir()) and not archive.is_archive(case):
         return
@@ -394,7 +395,7 @@ def _only(told: Any, model: type[BaseModel]) -> Any:
 def _why(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         said = str(error)
-        return said if said.startswith("schema: ") else f"the file: it is no JSON: {said}"
+        return said if said.startswith("schema: ") else f"the file: Invalid JSON: {said}"
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "the file"
     return f"{where}: {first['msg']}"
