@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -20,12 +21,13 @@ from typing import Any
 import pytest
 
 from tests.patching.hosts import Host, host_tree
-from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
+from tests.patching.trees import BACKEND, BACKEND_SOURCE, POOL, install, module_path
 from triage.errors import RefusedError, UnreachableError
 from triage.patching import agent, transaction
 from triage.patching.load import find_patch
 from triage.patching.model import State
-from triage.patching.target import Target, survey
+from triage.patching.schema import Patch
+from triage.patching.target import Target, apply_all, survey
 from triage.patching.transaction import HostTree
 
 PATCH = find_patch("sglang-triton-value-head-dim")
@@ -284,12 +286,26 @@ class TestLinks:
             assert (path.is_symlink(), path.read_bytes()) == (False, OLD)
 
 
+OF_TWO_FILES = Patch.model_validate(
+    {
+        "id": "of-two-files",
+        "title": "a patch",
+        "distribution": "sglang",
+        "edits": [
+            {"modules": [BACKEND], "find": "$X.get_value_buffer(0)", "replace": "$X.get_value_buffer(1)"},
+            {"modules": [POOL], "find": "self.kv_buffer = []", "replace": "self.kv_buffer = [0]"},
+        ],
+        "examples": [{"title": "as it is", "before": "x.get_value_buffer(0)"}],
+    }
+)
+
+
 class TestTwoFiles:
     """A change of two files is made of both or of none."""
 
     @pytest.fixture
     def paths(self, root: Path) -> tuple[Path, Path]:
-        return module_path(root, BACKEND), module_path(root, "sglang.srt.mem_cache.memory_pool")
+        return module_path(root, BACKEND), module_path(root, POOL)
 
     @pytest.mark.parametrize("last", ["apply", "rollback"])
     def test_cut_anywhere(self, root: Path, ledger: Path, paths: tuple[Path, Path], last: str) -> None:
@@ -325,3 +341,27 @@ class TestTwoFiles:
         assert survived
         assert made
         assert mixed
+
+    def test_what_was_left_in_between_is_settled_before_a_change_is_planned(
+        self, root: Path, ledger: Path, paths: tuple[Path, Path]
+    ) -> None:
+        host = Host()
+        target = Target(host_tree(root, ledger, host), f"{root}/sglang", (OF_TWO_FILES,))
+        old = [path.read_bytes() for path in paths]
+        new = [
+            old[0].replace(b"get_value_buffer(0)", b"get_value_buffer(1)"),
+            old[1].replace(b"= []", b"= [0]"),
+        ]
+        for at in range(20, 60):
+            host.at, host.when = at, "after"
+            with contextlib.suppress(UnreachableError):
+                send(target.tree, OF_TWO_FILES.id, *zip(paths, new, strict=True))
+            host.at = 0
+            if [path.read_bytes() for path in paths] == [new[0], old[1]]:
+                break
+            shutil.rmtree(ledger)
+        ((_, plan),) = survey(target)
+        assert (plan.state, "cut short" in plan.reason) == (State.AMBIGUOUS, True)
+        (change,) = apply_all(target, survey(target, settle=True))
+        assert (change.state, change.new) == ("applied", True)
+        assert [path.read_bytes() for path in paths] == new

@@ -57,7 +57,7 @@ def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult
     known = load_patches(load_config().patches)
     unit, rules = arguments.get("unit", ""), rule_directories()
     target = find_target(connection, known, [arguments["id"]], unit, rules=rules)
-    plans = survey(target)
+    plans = survey(target, settle=arguments.get("apply", True))
     detail = _plain(line for patch, plan in plans for line in plan_lines(patch, plan))
     if not arguments.get("apply", True):
         data = document(connection.name, plans, (), target.package_root)

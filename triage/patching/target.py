@@ -84,9 +84,14 @@ class PlannedTree:
         return replace(file, data=self._made[file.path])
 
 
-def survey(target: Target) -> Plans:
-    """The plan of every patch, freshly read from the host, each on the result of those before it."""
+def survey(target: Target, settle: bool = False) -> Plans:
+    """The plan of every patch, freshly read from the host, each on the result of those before it.
+
+    With `settle`, what an interrupted run left is finished or taken back first.
+    """
     tree = target.tree.fresh()
+    if settle:
+        transaction.settle(tree)
     ledger = tree.ledger()
     tree.prefetch(module for patch in target.patches for module in (patch.package, *patch.modules))
     return _with_notes(plan_all(target.patches, tree, target.context, ledger), tree, ledger)

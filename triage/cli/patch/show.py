@@ -112,7 +112,7 @@ def show(
                 connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
             )
             target = replace(target, context={**target.context, **facts})
-            plans = survey(target)
+            plans = survey(target, settle=apply)
         if export is not None:
             _export(target, plans, export)
             return
