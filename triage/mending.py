@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from triage.errors import UnreachableError
+from triage.errors import RefusedError, UnreachableError
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
@@ -40,6 +40,13 @@ def find_target(
     knowledge = Knowledge(load_rules(rules), tuple(known))
     report = diagnose(LiveEvidence(connection), knowledge, unit)
     deployment, incidents = report.deployment, report.incidents
+    if deployment.container:
+        raise RefusedError(
+            "patching",
+            f"container {deployment.name} on {connection.name}",
+            "a change in a container is gone with it; its image has to have the change",
+            "triage patch export --help",
+        )
     if not deployment.package_root:
         raise UnreachableError(
             "looking for the source of",

@@ -76,6 +76,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     when there is no deployment, or its log cannot be read.
     """
     from triage.evidence.asran import as_it_ran
+    from triage.evidence.containers import container_of
     from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
     from triage.evidence.logs import log_sources
     from triage.evidence.redaction import Redactor, redact_values
@@ -106,7 +107,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     if logs and incidents and not deployment.engine:
         deployment = deployment_from_log(evidence, logs[0].name, incidents[-1].facts, frame_files(incidents))
     deployment = with_traceback_paths(deployment, frame_files(incidents))
-    tree = EvidenceTree(evidence, deployment.package_root)
+    tree = EvidenceTree(evidence, deployment.package_root, container_of(deployment))
     patches = {patch.id: patch for patch in knowledge.patches}
     findings = []
     for incident in incidents:

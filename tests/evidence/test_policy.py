@@ -28,8 +28,11 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
     programs = {query.argv()[0] for query in CATALOGUE}
     assert programs <= {
         *("systemctl", "busctl", "journalctl", "ps", "id", "cat", "readlink", "sh", "env", "tail", "find"),
-        *("nvidia-smi", "df", "ss", "uname", "sudo", "python3"),
+        *("nvidia-smi", "df", "ss", "uname", "sudo", "python3", "docker"),
     }
+    containers = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "docker"}
+    assert {words[0] for words in containers} == {"ps", "inspect", "logs", "cp"}
+    assert [words[-1] for words in containers if words[0] == "cp"] == ["-"]  # to standard output
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "sudo"} == {("-n", "-l")}
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "python3"} == {("--version",)}
     assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show"}

@@ -25,6 +25,7 @@ from triage.evidence.commandline import (
     recognise,
     recognise_script,
 )
+from triage.evidence.containers import container_deployment, containers, serves
 from triage.evidence.environment import relevant
 from triage.evidence.model import Deployment, Evidence, Layout
 from triage.evidence.queries import (
@@ -76,8 +77,9 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     """
     host = _Host(evidence)
     if unit:
-        return (host.deployment_of(host.unit_named(unit)),)
+        return (host.named(unit),)
     found = [host.deployment_of(each) for each in host.service_units()]
+    found += [container_deployment(tool, each) for tool, each in host.containers if serves(each)]
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
     if not found:
         raise UnreachableError(
@@ -149,6 +151,7 @@ class _Host:
         self.by_pid = {process.pid: process for process in self.processes.value or ()}
         self.by_id = {unit.id: unit for unit in self.units.value or ()}
         self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
+        self.containers = containers(evidence, [each.args for each in self.by_pid.values()])
 
     def why_none(self) -> str:
         if self.processes.value is None:
@@ -157,6 +160,14 @@ class _Host:
             return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
         return "no service unit and no process runs SGLang or vLLM"
 
+    def named(self, name: str) -> Deployment:
+        """The unit of that name, else the container."""
+        loaded = name in self.by_id or f"{name}.service" in self.by_id
+        for tool, container in () if loaded else self.containers:
+            if name in (container.name, container.id):
+                return container_deployment(tool, container)
+        return self.deployment_of(self.unit_named(name))
+
     def unit_named(self, name: str) -> Unit:
         full = name if re.search(r"\.[a-z]+\Z", name) else f"{name}.service"
         if full in self.by_id:
@@ -164,7 +175,9 @@ class _Host:
         answer = self.evidence.ask(UnitProperties(full))
         if answer.value is not None and answer.value.load_state != "not-found":
             return answer.value
-        known = ", ".join(unit.id for unit in self.service_units()) or "none"
+        names = [unit.id for unit in self.service_units()]
+        names += [container.name for _, container in self.containers if serves(container)]
+        known = ", ".join(names) or "none"
         if answer.value is None:
             raise UnreachableError(
                 "finding the unit",
@@ -190,7 +203,12 @@ class _Host:
 
     def plain_processes(self) -> tuple[Process, ...]:
         """Processes that serve, and belong to none of the units."""
-        return tuple(self.by_pid[pid] for pid, belonging in self.belongs.items() if not belonging.unit)
+        inside = {container.pid for _, container in self.containers if container.pid}
+        return tuple(
+            self.by_pid[pid]
+            for pid, belonging in self.belongs.items()
+            if not belonging.unit and not inside & {pid, *self._ancestors(pid)}
+        )
 
     def deployment_of(self, unit: Unit) -> Deployment:
         command = self.evidence.ask(UnitCommand(unit.id)).value

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 
 from triage.errors import UnreachableError
+from triage.evidence.containers import container_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.outputs import journal_holds_its_words, output_of
 from triage.evidence.queries import (
+    ContainerLog,
     Journal,
     JournalWindows,
     KernelLog,
@@ -18,7 +19,9 @@ from triage.evidence.queries import (
     UnitProperties,
     UnitRuns,
 )
+from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
+from triage.jsontext import parse_json
 from triage.logs.model import LogSource
 
 KERNEL = "kernel log"
@@ -34,6 +37,10 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     is read there. Raises UnreachableError when the log cannot be read, or is empty and the service manager
     does not say either how the run ended: silence is not health.
     """
+    container = container_of(deployment)
+    if container:
+        log = _container_log(evidence, deployment.name, *container)
+        return (log, *_kernel(evidence, deployment, (log,)))
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
     runs = [deployment.invocation]
@@ -92,7 +99,7 @@ def _kernel(
 
 def _recorded(evidence: Evidence, deployment: Deployment) -> list[int]:
     """When systemd says that the main process began and ended, in seconds since the epoch."""
-    unit = evidence.ask(UnitProperties(deployment.unit)).value
+    unit = evidence.ask(UnitProperties(deployment.unit)).value if deployment.unit else None
     times = (unit.started, unit.ended) if unit else ()
     return [int(datetime.fromisoformat(time).timestamp()) for time in times if time]
 
@@ -105,9 +112,24 @@ def _span(data: bytes) -> Iterator[int]:
     """The moments of the first and the last entry, in seconds since the epoch."""
     for line in (data[: data.find(b"\n")], data[data.rstrip(b"\n").rfind(b"\n") + 1 :]):
         try:
-            yield int(json.loads(line)["__REALTIME_TIMESTAMP"]) // 1_000_000
+            if line.startswith(b"{"):
+                yield int(parse_json(line)["__REALTIME_TIMESTAMP"]) // 1_000_000
+            else:  # a container's, in UTC as we ask for it
+                yield int(datetime.fromisoformat(f"{line[:19].decode()}+00:00").timestamp())
         except (ValueError, LookupError, TypeError):
             continue
+
+
+def _container_log(evidence: Evidence, name: str, tool: Tool, id: str) -> LogSource:
+    answer = evidence.ask(ContainerLog(tool, id))
+    if not answer.value:
+        raise UnreachableError(
+            "reading the log of",
+            f"container {name} on {evidence.origin.name}",
+            answer.missing or "it is empty",
+            "give its log file with --log FILE",
+        )
+    return LogSource(f"{tool} logs {name}", answer.value.encode("utf-8", "surrogateescape"), answer.partial)
 
 
 def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:

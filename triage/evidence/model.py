@@ -132,9 +132,9 @@ class Deployment:
     directory of the engine's package in the tree that serves, e.g. `.../site-packages/sglang`.
     """
 
-    name: str  # what to call it: the unit, or `pid 4711`
+    name: str  # what to call it: the unit, the container, or `pid 4711`
     engine: Literal["sglang", "vllm", ""] = ""
-    manager: Literal["systemd", "process", ""] = ""
+    manager: Literal["systemd", "process", "docker", "podman", ""] = ""
     unit: str = ""
     state: str = ""  # systemd's ActiveState, `running` for a plain process
     result: str = ""  # systemd's Result
@@ -159,3 +159,9 @@ class Deployment:
     host: str = "127.0.0.1"
     port: int | None = None
     disagreements: tuple[str, ...] = ()  # where two sources name different trees: reported, not papered over
+    container: str = ""  # its id; `name` is its name, and files are those in it
+
+    @property
+    def chosen_by(self) -> str:
+        """What `--unit` takes to choose it among the host's services; "" for a plain process."""
+        return self.unit or (self.name if self.container else "")

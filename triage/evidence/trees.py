@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from triage.evidence.model import Evidence, Unanswered
-from triage.evidence.queries import ReadFile
+from triage.evidence.model import Evidence, Query, Unanswered
+from triage.evidence.queries import ReadContainerFile, ReadFile
+from triage.evidence.queries.containers import Tool
 from triage.patching.model import SourceFile
 
-ABSENT = "No such file or directory"
+# In the words of cat, docker and podman.
+ABSENT = ("No such file or directory", "Could not find the file", "could not be found")
 
 
 class EvidenceTree:
     """Modules below one package's directory, e.g. `.../site-packages/sglang`. A SourceTree."""
 
-    def __init__(self, evidence: Evidence, package_root: str) -> None:
+    def __init__(
+        self, evidence: Evidence, package_root: str, container: tuple[Tool, str] | None = None
+    ) -> None:
         self._evidence = evidence
         self._root = package_root.rstrip("/")
+        self._container = container
 
     def read(self, module: str) -> SourceFile | None:
         if not self._root:
@@ -24,11 +29,14 @@ class EvidenceTree:
             return None
         stem = "/".join((self._root, *parts))
         for path in (f"{stem}.py", f"{stem}/__init__.py") if parts else (f"{stem}/__init__.py",):
-            answer = self._evidence.ask(ReadFile(path))
+            answer = self._evidence.ask(self._file(path))
             if answer.value is not None:
                 if answer.partial:
                     raise Unanswered(f"{path} was read only in part")
                 return SourceFile(module, path, answer.value.encode("utf-8", "surrogateescape"))
-            if ABSENT not in answer.missing:
+            if not any(words in answer.missing for words in ABSENT):
                 raise Unanswered(f"{path}: {answer.missing}")
         return None
+
+    def _file(self, path: str) -> Query[str]:
+        return ReadContainerFile(*self._container, path) if self._container else ReadFile(path)

@@ -43,7 +43,7 @@ class Context:
     def service(self) -> str:
         """`gpu01 --unit kimi.service`: the arguments of a command to paste that name this deployment."""
         host = self.evidence.origin.name if self.evidence.origin.kind == "host" else "HOST"
-        unit = ("--unit", self.deployment.unit) if self.deployment.unit else ()
+        unit = ("--unit", self.deployment.chosen_by) if self.deployment.chosen_by else ()
         return shlex.join((host, *unit))
 
     @property

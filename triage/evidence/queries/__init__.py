@@ -9,6 +9,13 @@ from typing import Any
 
 from triage.evidence.model import Query
 from triage.evidence.queries.access import JournalAccess, PythonVersion, SudoRights
+from triage.evidence.queries.containers import (
+    Container,
+    ContainerDetails,
+    ContainerLog,
+    Containers,
+    ReadContainerFile,
+)
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, ReadFile, TailFile
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
 from triage.evidence.queries.machine import (
@@ -63,6 +70,10 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ReadFile("FILE"),
     TailFile("FILE"),
     ListDirectory("/DIRECTORY"),
+    Containers("docker"),
+    ContainerDetails("docker", ("CONTAINER",)),
+    ContainerLog("docker", "CONTAINER"),
+    ReadContainerFile("docker", "CONTAINER", "FILE"),
     GpuInventory(),
     MemoryInfo(),
     DiskFree("/DIRECTORY"),
@@ -75,6 +86,10 @@ __all__ = [
     "CATALOGUE",
     "Belonging",
     "Command",
+    "Container",
+    "ContainerDetails",
+    "ContainerLog",
+    "Containers",
     "DirectoryEntry",
     "Disk",
     "DiskFree",
@@ -102,6 +117,7 @@ __all__ = [
     "ProgramPath",
     "PythonTree",
     "PythonVersion",
+    "ReadContainerFile",
     "ReadFile",
     "Run",
     "ServiceUnits",

@@ -1,0 +1,100 @@
+"""podman's answers are recorded (4.3.1, with `--network=host`); docker's are like them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.evidence.queries.conftest import recorded
+from triage.evidence.model import Unanswered
+from triage.evidence.queries import ContainerDetails, ContainerLog, Containers, ReadContainerFile
+from triage.hosts import Output
+
+Ask = Callable[..., Any]
+ID = "74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e"
+
+
+def test_ids(ask: Ask) -> None:
+    ids = ask(Containers("podman"), "containers-podman")
+    assert (len(ids), ids[0]) == (2, ID)
+    assert ask(Containers("docker"), stdout=b"\n--format=x\n$(touch x)\n") == ()
+
+
+def test_details_as_podman_tells_them(ask: Ask) -> None:
+    ended, running = ask(ContainerDetails("podman", (ID,)), "container-details-podman")
+    assert (ended.name, ended.state, ended.exit_code, ended.pid) == ("kimi", "exited", 3, None)
+    assert ended.argv == (
+        *("/opt/venv/bin/python", "-m", "sglang.launch_server"),
+        *("--model-path", "/srv/a model", "--tp", "2"),
+    )
+    assert ended.environment == {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "NCCL_DEBUG": "WARN",
+    }
+    assert (ended.started, ended.shm_size, ended.service) == ("2026-11-29T20:31:04+00:00", 16777216, "kimi")
+    assert (running.name, running.state, running.pid) == ("live", "running", 1021)
+
+
+def test_no_secret_is_in_the_canonical_text() -> None:
+    text = ContainerDetails("podman", (ID,)).decode(Output(0, recorded("container-details-podman")))
+    assert "hf_" not in text
+    assert "CreateCommand" not in text
+
+
+def test_details_as_docker_tells_them(ask: Ask) -> None:
+    (item, _) = json.loads(recorded("container-details-podman"))
+    item |= {"Name": "/kimi", "RestartCount": 4}
+    item["State"] |= {"OOMKilled": True, "ExitCode": 137}
+    (found,) = ask(ContainerDetails("docker", (ID,)), stdout=json.dumps([item]).encode())
+    assert (found.name, found.restarts, found.out_of_memory, found.exit_code) == ("kimi", 4, True, 137)
+
+
+def test_one_that_has_gone_does_not_hide_the_others(ask: Ask) -> None:
+    gone = b"Error: inspecting object: no such container 1\n"
+    output = {"code": 125, "stdout": recorded("container-details-podman"), "stderr": gone}
+    assert len(ask(ContainerDetails("podman", ("1",)), **output)) == 2
+    with pytest.raises(Unanswered, match="no such container 1"):
+        ask(ContainerDetails("podman", ("1",)), code=125, stdout=b"[]\n", stderr=gone)
+
+
+@pytest.mark.parametrize("stdout", [b"", b"null", b"[1]", b"[" * 100_000, b'[{"State": 3}]', b'[{"Id": 1}]'])
+def test_details_that_are_none(ask: Ask, stdout: bytes) -> None:
+    with pytest.raises(Unanswered):
+        ask(ContainerDetails("docker", (ID,)), stdout=stdout)
+
+
+def test_both_streams_of_a_log_in_the_order_of_their_times(ask: Ask) -> None:
+    out = b"2026-11-29T20:31:04.730533000Z [2026-11-29 20:30:01 TP0] Load weight begin.\n"
+    later = b"2026-11-29T20:31:05.000000000Z last\xff\n"
+    err = (
+        b"2026-11-29T20:31:04.734198000Z Traceback (most recent call last):\n"
+        b"2026-11-29T20:31:04.734399000Z IndexError: list index out of range\n"
+    )
+    text = ask(ContainerLog("podman", ID), stdout=out + later, stderr=err)
+    assert text.encode("utf-8", "surrogateescape") == out + err + later
+    with pytest.raises(Unanswered, match="no such container"):
+        ask(ContainerLog("docker", ID), code=1, stderr=b"Error: no such container\n")
+
+
+def test_a_file_out_of_a_container(ask: Ask) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("scheduler.py")
+        info.size = 4
+        archive.addfile(info, io.BytesIO(b"x=\xff\n"))
+    query = ReadContainerFile("docker", ID, "/opt/a.py")
+    assert query.argv() == ("docker", "cp", f"{ID}:/opt/a.py", "-")
+    assert ask(query, stdout=made.getvalue()) == "x=\udcff\n"
+    linked = io.BytesIO()
+    with tarfile.open(fileobj=linked, mode="w") as archive:
+        link = tarfile.TarInfo("scheduler.py")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/shadow"
+        archive.addfile(link)
+    for stdout in (linked.getvalue(), b"", b"garbage" * 1000, made.getvalue()[:513]):
+        with pytest.raises(Unanswered):
+            ask(query, stdout=stdout)

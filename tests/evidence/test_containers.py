@@ -1,0 +1,101 @@
+"""Services in containers, with the answers that podman gave of two of them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.conftest import ScriptedHost, ps_text, unit_text
+from triage import pipeline
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.discovery import discover
+from triage.evidence.logs import log_sources
+from triage.evidence.model import Deployment
+from triage.evidence.trees import EvidenceTree
+from triage.mending import find_target
+
+RECORDED = Path(__file__).parent / "queries" / "recorded"
+ID = "74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e"
+SERVE = "/bin/sh /opt/venv/bin/python -m sglang.launch_server --model-path /srv/m --pp-size 8"
+FILE = "/usr/local/lib/python3.12/dist-packages/sglang/srt/managers/scheduler.py"
+LOG = f"""\
+2026-11-29T20:31:04.734198000Z Traceback (most recent call last):
+2026-11-29T20:31:04.734339000Z   File "{FILE}", line 10, in run
+2026-11-29T20:31:04.734371000Z     x()
+2026-11-29T20:31:04.734399000Z IndexError: list index out of range
+"""
+
+
+@pytest.fixture
+def podman(host: ScriptedHost) -> ScriptedHost:
+    host.commands |= {
+        "ps": ps_text(
+            (1, 0, "root", "/sbin/init"),
+            (1019, 1, "root", "/usr/bin/conmon --api-version 1 -c 277bc -n live"),
+            (1021, 1019, "root", SERVE),
+        ),
+        "systemctl": unit_text("ssh.service"),
+        "podman ps": (RECORDED / "containers-podman").read_bytes(),
+        "podman inspect": (RECORDED / "container-details-podman").read_bytes(),
+        f"podman logs --timestamps --tail 200000 {ID}": LOG,
+    }
+    host.files["/proc/1021/cgroup"] = "0::/system.slice/ssh.service\n"
+    return host
+
+
+def test_ended_and_running_containers_are_found_once(podman: ScriptedHost) -> None:
+    ended, running = discover(podman.evidence)
+    assert (ended.name, ended.manager, ended.container, ended.unit) == ("kimi", "podman", ID, "")
+    assert (ended.engine, ended.model, str(ended.layout)) == ("sglang", "/srv/a model", "tp2")
+    assert (ended.state, ended.result, ended.exit_status) == ("exited", "exit-code", "3")
+    assert ended.python == "/opt/venv/bin/python"
+    assert ended.environment["NCCL_DEBUG"] == "WARN"
+    assert (running.name, running.state, running.result, running.main_pid) == ("live", "running", "", 1021)
+    assert not [argv for argv in podman.asked if argv[0] in ("docker", "env")]
+
+
+def test_a_container_by_name(podman: ScriptedHost) -> None:
+    for name in ("kimi", ID):
+        assert [each.name for each in discover(podman.evidence, name)] == ["kimi"]
+
+
+def test_its_log_its_fault_and_its_own_files(podman: ScriptedHost) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("scheduler.py")
+        info.size = 4
+        archive.addfile(info, io.BytesIO(b"x()\n"))
+    podman.commands[f"podman cp {ID}:{FILE}"] = made.getvalue()
+    evidence = podman.evidence
+    report = pipeline.diagnose(evidence, pipeline.load_knowledge())
+    (finding,) = report.incidents
+    assert finding.incident.initiator is not None
+    assert finding.incident.initiator.type == "IndexError"
+    assert report.deployment.package_root == FILE.partition("/srt")[0]
+    assert report.deployment.disagreements == ()
+    tree = EvidenceTree(evidence, report.deployment.package_root, ("podman", ID))
+    source = tree.read("sglang.srt.managers.scheduler")
+    assert source is not None
+    assert source.data == b"x()\n"
+    assert not [argv for argv in podman.asked if argv[0] == "cat" and "dist-packages" in argv[-1]]
+
+
+def test_what_is_not_in_the_container_is_absent(podman: ScriptedHost) -> None:
+    words = b'Error: "/x/srt/b.py" could not be found on container kimi: No such file or directory\n'
+    from triage.hosts import Output
+
+    podman.commands[f"podman cp {ID}:/x/sglang/srt"] = Output(125, b"", words)
+    assert EvidenceTree(podman.evidence, "/x/sglang", ("podman", ID)).read("sglang.srt.b") is None
+
+
+def test_a_container_without_a_log_is_not_healthy(podman: ScriptedHost) -> None:
+    with pytest.raises(UnreachableError, match="container kimi"):
+        log_sources(podman.evidence, Deployment("kimi", manager="podman", container="1" * 64))
+
+
+def test_a_container_is_not_patched(podman: ScriptedHost) -> None:
+    with pytest.raises(RefusedError, match="gone with it"):
+        find_target(podman, ())

@@ -1,0 +1,219 @@
+"""Containers, as docker and podman know them; the command lines of both are the same as far as they go here.
+
+    $ podman ps --all --no-trunc --quiet
+    74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e
+    $ podman inspect --type=container 74d579caf1f1...
+    [{"Id": "74d5...", "Path": "/opt/venv/bin/python", "Args": ["-m", "sglang.launch_server", ...],
+      "State": {"Status": "exited", "OOMKilled": false, "Pid": 0, "ExitCode": 3, "StartedAt": "2026-..."},
+      "Name": "kimi", "RestartCount": 0, "Config": {"Env": ["NCCL_DEBUG=WARN", ...], ...}, ...}]
+    $ podman logs --timestamps 74d579caf1f1...
+    2026-11-29T20:31:04.730533000Z [2026-11-29 20:30:01 TP0] Load weight begin.
+
+(podman 4.3.1; docker puts a slash before the name, and counts restarts in the same place.)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from triage.evidence.environment import relevant
+from triage.evidence.model import EMPTY, MEBI, Query, Unanswered, failure_of
+from triage.hosts.connection import Output
+from triage.jsontext import parse_json
+
+Tool = Literal["docker", "podman"]
+
+NEEDS = "membership in group docker, or root"
+LINES = 200_000
+LOG_LIMIT = 64 * MEBI
+LOG_TIMEOUT = 120.0  # seconds
+MAX_CONTAINERS = 256
+_ID = re.compile(r"[0-9a-f]{12,64}")
+_NEVER = "0001-"  # how Go spells a time that is none
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container. `argv` is what runs in it; times are ISO 8601 in UTC, "" when there is none."""
+
+    id: str
+    name: str
+    image: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # what matters, no secrets
+    working_directory: str = ""
+    state: str = ""  # `running`, `exited`, `restarting`, ...
+    pid: int | None = None  # of its first process, as the host sees it
+    exit_code: int = 0
+    out_of_memory: bool = False
+    error: str = ""
+    started: str = ""
+    restarts: int = 0
+    service: str = ""  # of docker compose
+    shm_size: int = 0  # bytes
+
+
+@dataclass(frozen=True)
+class Containers(Query[tuple[str, ...]]):
+    """The ids of all containers, also of those that have ended."""
+
+    name: ClassVar[str] = "containers"
+    purpose: ClassVar[str] = "find inference services that run in containers, and those that died there"
+    privilege: ClassVar[str] = NEEDS
+
+    tool: Tool
+
+    def argv(self) -> tuple[str, ...]:
+        return (self.tool, "ps", "--all", "--no-trunc", "--quiet")
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return tuple(line for line in text.split() if _ID.fullmatch(line))[:MAX_CONTAINERS]
+
+
+@dataclass(frozen=True)
+class ContainerDetails(Query[tuple[Container, ...]]):
+    """What containers run, and how they ended."""
+
+    name: ClassVar[str] = "container-details"
+    purpose: ClassVar[str] = "read the command, state and result of containers"
+    privilege: ClassVar[str] = NEEDS
+    limit: ClassVar[int] = 8 * MEBI
+
+    tool: Tool
+    ids: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        return (self.tool, "inspect", "--type=container", *self.ids)
+
+    def decode(self, output: Output) -> str:
+        """One JSON object a line, with nothing but what is asked for: environments hold secrets."""
+        try:
+            told = [item for item in parse_json(output.stdout) if isinstance(item["Id"], str)]
+        except (ValueError, TypeError, LookupError):
+            told = []
+        if not told:  # one that has gone meanwhile is a failure too, but the others are told
+            raise Unanswered(failure_of(output) if output.code else f"{self.tool} told of no container")
+        return "".join(f"{json.dumps(_needed(item))}\n" for item in told)
+
+    def parse(self, text: str) -> tuple[Container, ...]:
+        try:
+            return tuple(_container(parse_json(line)) for line in text.splitlines())
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise Unanswered("the description of the containers is damaged") from None
+
+
+@dataclass(frozen=True)
+class ContainerLog(Query[str]):
+    """The newest lines of a container's log, both streams in the order of their times."""
+
+    name: ClassVar[str] = "container-log"
+    purpose: ClassVar[str] = "read what a service in a container logged"
+    privilege: ClassVar[str] = NEEDS
+    limit: ClassVar[int] = LOG_LIMIT
+    timeout: ClassVar[float] = LOG_TIMEOUT
+
+    tool: Tool
+    id: str
+
+    def argv(self) -> tuple[str, ...]:
+        return (self.tool, "logs", "--timestamps", "--tail", str(LINES), self.id)
+
+    def decode(self, output: Output) -> str:
+        if output.code != 0 and not output.cut and not output.stdout:
+            raise Unanswered(failure_of(output))
+        streams = (output.stdout, output.stderr)
+        lines = [line for data in streams for line in data.split(b"\n") if line]
+        if all(streams):
+            lines.sort(key=lambda line: line[:30])  # the time, of which every digit is given
+        return b"".join(line + b"\n" for line in lines).decode("utf-8", "surrogateescape")
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class ReadContainerFile(Query[str]):
+    """A text file in a container, running or not, out of the archive that `cp` makes of it.
+
+    Bytes that are not UTF-8 come as in ReadFile.
+    """
+
+    name: ClassVar[str] = "read-container-file"
+    purpose: ClassVar[str] = "read installed source in a container"
+    privilege: ClassVar[str] = NEEDS
+    limit: ClassVar[int] = 8 * MEBI
+
+    tool: Tool
+    id: str
+    path: str
+
+    def argv(self) -> tuple[str, ...]:
+        return (self.tool, "cp", f"{self.id}:{self.path}", "-")
+
+    @property
+    def is_source(self) -> bool:
+        return self.path.endswith(".py")
+
+    def decode(self, output: Output) -> str:
+        super().decode(output)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(output.stdout)) as archive:
+                file = next((each for each in archive if each.isfile()), None)
+                if file is None:
+                    raise Unanswered(f"{self.path} is no plain file")
+                data = archive.extractfile(file)
+                return data.read().decode("utf-8", "surrogateescape") if data else ""
+        except (tarfile.TarError, EOFError, OSError, ValueError):
+            raise Unanswered(f"{self.tool}'s answer is no archive") from None
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+def _needed(item: Mapping[str, Any]) -> dict[str, Any]:
+    config, state, host = (_mapping(item.get(name)) for name in ("Config", "State", "HostConfig"))
+    pairs = (str(word).partition("=") for word in config.get("Env") or ())
+    environment = relevant({name: value for name, equals, value in pairs if equals})
+    kept = ("Status", "Pid", "ExitCode", "OOMKilled", "Error", "StartedAt")
+    return {
+        **{name: item.get(name) for name in ("Id", "Name", "Path", "Args", "RestartCount")},
+        "Image": config.get("Image") or item.get("ImageName"),
+        "Environment": environment,
+        "WorkingDir": config.get("WorkingDir"),
+        "State": {name: state.get(name) for name in kept},
+        "Service": _mapping(config.get("Labels")).get("com.docker.compose.service"),
+        "ShmSize": host.get("ShmSize"),
+    }
+
+
+def _container(item: Mapping[str, Any]) -> Container:
+    state = item["State"]
+    started = str(state.get("StartedAt") or "")
+    argv = (item.get("Path") or "", *(item.get("Args") or ()))
+    return Container(
+        id=str(item["Id"]),
+        name=str(item.get("Name") or "").lstrip("/"),
+        image=str(item.get("Image") or ""),
+        argv=tuple(str(word) for word in argv if word != ""),
+        environment={str(name): str(value) for name, value in (item.get("Environment") or {}).items()},
+        working_directory=str(item.get("WorkingDir") or ""),
+        state=str(state.get("Status") or ""),
+        pid=int(state.get("Pid") or 0) or None,
+        exit_code=int(state.get("ExitCode") or 0),
+        out_of_memory=bool(state.get("OOMKilled")),
+        error=str(state.get("Error") or ""),
+        started="" if started.startswith(_NEVER) else re.sub(r"\.\d+Z?$|Z$", "+00:00", started),
+        restarts=int(item.get("RestartCount") or 0),
+        service=str(item.get("Service") or ""),
+        shm_size=int(item.get("ShmSize") or 0),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
