@@ -24,7 +24,7 @@ docs: setup
 	$(BIN)/python -m triage.playbook.editor > docs/playbook.schema.json
 
 benchmark: story
-	$(BIN)/python -m pytest tests/benchmarks tests/patching tests/scan -m benchmark -s
+	$(BIN)/python -m pytest tests/benchmarks tests/patching tests/scan tests/e2e -m benchmark -s
 
 # Every shipped patch against many releases; writes docs/proof.md.
 proof: setup
