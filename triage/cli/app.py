@@ -16,6 +16,7 @@ from triage.cli import (
     diagnose,
     explain,
     history,
+    links,
     hosts,
     logs,
     patch,
@@ -49,6 +50,7 @@ app.command()(scan.scan)
 app.command()(verify.verify)
 app.command()(history.history)
 app.command()(bench.bench)
+app.command()(links.links)
 app.command()(capture.capture)
 app.add_typer(case.app, name="case")
 app.command()(replay.replay)

@@ -108,6 +108,11 @@ class Launch:
     working_directory: str = ""
 
 
+def engine_of(name: str) -> Engine:
+    """The engine of that name, "" for no known one."""
+    return PROGRAMS.get(name, "")
+
+
 def recognise(argv: Sequence[str], depth: int = 0) -> Launch | None:
     """The engine that a command starts, also behind env, numactl, a shell's -c and the like."""
     for index, word in enumerate(argv[:MAX_WRAPPER]):

@@ -1,0 +1,129 @@
+"""`triage links`: what the links between the ranks of a host cost, and which layout that favours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triage.cli import console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    UnitOption,
+    connected,
+)
+from triage.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from triage.evidence.live import LiveEvidence
+    from triage.evidence.model import Deployment
+
+DEFAULT_HIDDEN = 7168  # of the models that are spread over a host's GPUs; used where config.json is not there
+RUNNING = ("active", "activating", "running", "reloading")
+
+
+def links(
+    host: HostArgument,
+    unit: UnitOption = "",
+    world: Annotated[
+        int, typer.Option(min=0, max=64, help="Ranks; 0: all GPUs, or as many as the service has.")
+    ] = 0,
+    while_serving: Annotated[
+        bool, typer.Option("--while-serving", help="Measure although the service runs, and slow it down.")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Time collectives between the ranks of HOST with the service's own torch.
+
+    NCCL where there are GPUs for all ranks, gloo on CPUs else. From the model's sizes follows what
+    each parallel layout waits for a token. Changes nothing.
+    """
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.report import json
+    from triage.report import links as report
+    from triage.verify.links import Shape, estimates, probe, shape_of
+
+    with connected(host, ssh_config, host_key, become) as connection:
+        evidence = LiveEvidence(connection)
+        deployment = discover(evidence, unit)[0]
+        if deployment.state in RUNNING and not while_serving:
+            raise RefusedError(
+                "measuring beside",
+                f"{deployment.name} on {host}",
+                "it serves, which would slow both down",
+                "repeat it with --while-serving, or when it does not run",
+            )
+        if not deployment.python:
+            raise UsageError(
+                "measuring on",
+                host,
+                f"the interpreter of {deployment.name} is not known",
+                f"triage diagnose {host}",
+            )
+        ranks = world or _ranks(evidence, deployment)
+        shape = shape_of(_config(evidence, deployment))
+        with console.working(f"timing the links between {ranks} ranks"):
+            found = probe(
+                connection, deployment.python, ranks, (shape or Shape(DEFAULT_HIDDEN, 0, 0)).message
+            )
+    estimated = tuple(estimates(found, shape)) if shape else ()
+    rates = _rates(host, deployment.name)
+    if format is Format.JSON:
+        print(json.dumps(report.document(found, estimated, rates)))
+        return
+    screen = console.stdout()
+    for line in report.lines(found, estimated, rates):
+        screen.print(line, soft_wrap=True)
+    if shape is None:
+        screen.print("note: the model's sizes are not known, so nothing is estimated", style="yellow")
+
+
+def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
+    from triage.evidence.queries import GpuInventory
+
+    gpus = evidence.ask(GpuInventory()).value
+    layout = deployment.layout
+    return max(2, len(gpus.gpus) if gpus else layout.tp * layout.pp)
+
+
+def _config(evidence: LiveEvidence, deployment: Deployment) -> dict[str, Any]:
+    from triage.evidence.queries import ReadFile
+    from triage.jsontext import parse_json
+
+    if not deployment.model.startswith("/"):
+        return {}
+    text = evidence.ask(ReadFile(f"{deployment.model.rstrip('/')}/config.json")).value
+    try:
+        config = parse_json(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(config, dict):
+        return {}
+    nested = config.get("text_config")
+    return {**config, **nested} if isinstance(nested, dict) else config
+
+
+def _rates(host: str, deployment: str) -> dict[str, float]:
+    """The decode rates that were measured, by layout; the latest of each."""
+    from triage.evidence.commandline import engine_of, layout_of
+    from triage.report.history import figures
+    from triage.verify.history import History
+    from triage.verify.layouts import name_of
+
+    found = {}
+    for result in History().read(host, deployment):
+        rate = figures(result)["decode_rate"] if result.metrics else None
+        engine = engine_of(result.engine)
+        if rate is not None and engine:
+            found[name_of(layout_of(engine, result.arguments))] = rate
+    return found

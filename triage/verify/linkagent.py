@@ -1,0 +1,198 @@
+"""Times collectives between processes of this host: NCCL where there are GPUs for all, else gloo.
+
+One file, sent to the host and run by the service's own interpreter, which has torch: `python -B -c SOURCE`,
+one JSON object on standard input, one on standard output. Nothing is written outside a temporary directory,
+and every process ends by itself when the time is up.
+
+    {"world": 8, "sizes": [14336, 67108864], "rounds": 20, "deadline": 120}
+        -> {"backend": "nccl", "torch": "2.9.1", "devices": ["NVIDIA H200", ...],
+            "timings": [{"op": "all_reduce", "bytes": 14336, "us": 21.5}, ...],
+            "pairs": [{"a": 0, "b": 1, "bytes": 14336, "us": 9.8}, ...],
+            "peers": [[true, ...], ...], "missing": {"all_to_all": "why"}}
+
+`us` is the median over the rounds, of rank 0; of a pair it is half of there and back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import importlib
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Json = dict[str, Any]
+
+WARM = 3
+OPS = ("all_reduce", "all_to_all")
+
+
+def worker(rank: int, job: Json, place: str) -> None:
+    """One rank: times everything, and leaves what it found in a file of its own."""
+    torch = importlib.import_module("torch")
+    dist = importlib.import_module("torch.distributed")
+    world = job["world"]
+    cuda = torch.cuda.is_available() and torch.cuda.device_count() >= world
+    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    dist.init_process_group(
+        "nccl" if cuda else "gloo",
+        init_method="file://" + place + "/rendezvous",
+        rank=rank,
+        world_size=world,
+        timeout=datetime.timedelta(seconds=job["deadline"]),
+    )
+
+    def finish() -> None:
+        if cuda:
+            torch.cuda.synchronize()
+
+    def timed(action: Callable[[], Any]) -> float:
+        """Median microseconds of an action that all who are concerned take at the same time."""
+        for _ in range(WARM):
+            action()
+        finish()
+        taken = []
+        for _ in range(job["rounds"]):
+            begin = time.perf_counter()
+            action()
+            finish()
+            taken.append(1e6 * (time.perf_counter() - begin))
+        return statistics.median(taken)
+
+    found: Json = {"timings": [], "pairs": [], "missing": {}}
+    for size in job["sizes"]:
+        data = torch.ones(max(world, size // 4 // world * world), dtype=torch.float32, device=device)
+        into = torch.empty_like(data)
+        actions = {
+            "all_reduce": functools.partial(dist.all_reduce, data),
+            "all_to_all": functools.partial(dist.all_to_all_single, into, data),
+        }
+        for op in OPS:
+            dist.barrier()
+            data.fill_(1.0)
+            try:
+                microseconds = timed(actions[op])
+            except (RuntimeError, NotImplementedError, ValueError) as error:
+                found["missing"][op] = first_line(error)
+                continue
+            found["timings"].append({"op": op, "bytes": size, "us": microseconds})
+    small = job["sizes"][0]
+    message = torch.ones(max(1, small // 4), dtype=torch.float32, device=device)
+
+    def ping(first: int, second: int) -> None:
+        if rank == first:
+            dist.send(message, second)
+            dist.recv(message, second)
+        else:
+            dist.recv(message, first)
+            dist.send(message, first)
+
+    for first in range(world):
+        for second in range(first + 1, world):
+            dist.barrier()
+            if rank in (first, second):
+                half = timed(functools.partial(ping, first, second)) / 2
+                if rank == first:
+                    found["pairs"].append({"a": first, "b": second, "bytes": small, "us": half})
+    found["device"] = torch.cuda.get_device_name(device) if cuda else "CPU"
+    found["torch"] = torch.__version__
+    found["backend"] = "nccl" if cuda else "gloo"
+    found["peers"] = [
+        bool(other == rank or torch.cuda.can_device_access_peer(rank, other)) for other in range(world)
+    ] if cuda else []  # fmt: skip
+    with open(os.path.join(place, f"rank{rank}"), "w") as file:
+        json.dump(found, file)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main() -> Json:
+    job = json.load(sys.stdin)
+    with tempfile.TemporaryDirectory(prefix="triage-links-") as place:
+        children = [child(rank, job, place) for rank in range(job["world"])]
+        end = time.monotonic() + job["deadline"]
+        failed: list[int] = []
+        for pid in children:
+            status = wait(pid, end, failed)
+            if status != 0:
+                failed.append(status)
+        for pid in children:
+            if failed and not ended(pid):
+                os.kill(pid, signal.SIGKILL)
+        found = []
+        for rank in range(job["world"]):
+            path = os.path.join(place, f"rank{rank}")
+            if not os.path.exists(path):
+                with open(os.path.join(place, f"error{rank}"), "a+") as file:
+                    file.seek(0)
+                    why = file.read().strip().split("\n")[-1][:300]
+                return {"refused": f"rank {rank} did not finish: {why or 'its time was up'}"}
+            with open(path) as file:
+                found.append(json.load(file))
+    first = found[0]
+    return {
+        "backend": first["backend"],
+        "torch": first["torch"],
+        "devices": [one["device"] for one in found],
+        "timings": first["timings"],
+        "pairs": [pair for one in found for pair in one["pairs"]],
+        "peers": [one["peers"] for one in found if one["peers"]],
+        "missing": first["missing"],
+    }
+
+
+def child(rank: int, job: Json, place: str) -> int:
+    """Fork before torch is imported, which is not to be forked once it has GPUs."""
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.alarm(int(job["deadline"]) + 5)  # ends it, whoever has forgotten it
+    errors = os.open(os.path.join(place, f"error{rank}"), os.O_WRONLY | os.O_CREAT, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(errors, descriptor)
+    try:
+        worker(rank, job, place)
+        os._exit(0)
+    except BaseException as error:
+        os.write(errors, f"{type(error).__name__}: {first_line(error)}\n".encode())
+        os._exit(1)
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0][:300]
+
+
+def wait(pid: int, end: float, failed: list[int]) -> int:
+    """The status of a child, or -1 when its time is up or another has failed."""
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status
+        if failed:
+            break
+        time.sleep(0.05)
+    return -1
+
+
+def ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))
