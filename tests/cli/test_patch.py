@@ -137,6 +137,23 @@ def test_json(root: Path, triage: Triage) -> None:
     assert (change["state"], change["new"]) == ("reverted", True)
 
 
+def test_a_damaged_record_is_shown_and_the_rest_goes_on(root: Path, tmp_path: Path, triage: Triage) -> None:
+    assert triage.apply("--yes").returncode == 0
+    (record,) = (tmp_path / "ledger" / "changes").glob("*/change.json")
+    record.write_text("{")
+    shown = triage("status", "local")
+    assert (shown.returncode, f"{record.parent.name}: unreadable" in shown.stdout) == (0, True)
+    assert f"{record} is not a record of a change" in shown.stdout
+    (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
+    assert (change["state"], change["files"]) == ("unreadable", [])
+    refused = triage("rollback", "local", "--id", record.parent.name, "--yes")
+    assert (refused.returncode, str(record) in refused.stderr) == (4, True)
+    install(root)
+    assert triage.apply("--yes").returncode == 0
+    assert triage("rollback", "local", "--yes").returncode == 0
+    assert backend(root) == BACKEND_SOURCE
+
+
 def test_nobody_is_there_to_agree(root: Path, triage: Triage) -> None:
     done = triage.apply()
     assert done.returncode == 4
