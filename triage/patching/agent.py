@@ -361,6 +361,9 @@ def search(request: "Json") -> "Json":
     needles = [needle.encode() for needle in request["needles"]]
     files, unread, looked = [], [], 0
     for root in request["roots"]:
+        archive = file_in(root)
+        if archive:
+            unread.append([archive, "only an unpacked package can be read"])
         top = os.path.join(root, request["package"])
         for place, directories, names in os.walk(top):
             directories.sort()
@@ -643,9 +646,8 @@ def installed_version(change: "Json") -> "str":
 
 
 def own_ledger(request: "Json") -> "Ledger":
-    if request.get("ledger"):
-        return Ledger(request["ledger"])
-    return Ledger(SYSTEM_LEDGER if os.geteuid() == 0 else home_ledger(os.path.expanduser("~")))
+    usual = SYSTEM_LEDGER if os.geteuid() == 0 else home_ledger("~")
+    return Ledger(os.path.abspath(os.path.expanduser(request.get("ledger") or usual)))
 
 
 def other_ledgers(request: "Json") -> "list[str]":
