@@ -77,6 +77,7 @@ class TestWhatIsNotSource:
         with zipfile.ZipFile(egg, "w") as archive:
             for file in root.rglob("*.py"):
                 archive.write(file, file.relative_to(root))
+        assert host_tree(egg, ledger).search("sglang", ["def"], [])[2][0][0] == str(egg)
         for place in (egg, egg / "src"):
             ((_, plan),) = survey(Target(host_tree(place, ledger), f"{place}/sglang", (PATCH,)))
             assert (plan.state, str(egg) in plan.reason) == (State.UNREADABLE, True)
@@ -124,6 +125,18 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], str]] = {
     "a newer format": lambda record: whole(record, format=2),
     "no format": lambda record: whole(record, format="x"),
 }
+
+
+def test_a_ledger_may_be_named_from_home_or_from_where_we_land(
+    root: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for name, place in (("~/records", tmp_path / "home" / "records"), ("records", tmp_path / "records")):
+        tree = HostTree(Host(), [str(root)], sys.executable, name)
+        made = send(tree, "new", (path, b"# new\n"))
+        assert (place / "changes" / made).is_dir()
+        transaction.rollback(tree, made)
 
 
 class TestDamagedLedger:
