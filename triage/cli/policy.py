@@ -19,7 +19,8 @@ def policy(format: FormatOption = Format.TEXT) -> None:
         queries = [vars(entry) for entry in entries]
         print(json.dumps({"schema": "triage.policy/1", "queries": queries, "sudoers": sudoers()}))
         return
-    print("Looking at a host runs these commands and no others. None of them changes anything.\n")
+    print("Looking at a host runs these commands and no others. None of them changes anything.")
+    print("A journalctl before systemd 236 is asked without --output-fields.\n")
     for entry in entries:
         print(f"{entry.query}: {entry.purpose}")
         print(f"    {entry.command}")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.evidence.recorded import Recorded, answer_from
 from triage.evidence.redaction import Redactor
-from triage.hosts.connection import Connection
+from triage.hosts.connection import Connection, Output
 
 T = TypeVar("T")
 
@@ -45,9 +45,10 @@ class LiveEvidence:
 
     def _fetch(self, query: Query[Any]) -> Recorded:
         command = self._redactor.redact(shlex.join(query.argv()))
-        output = self._connection.run(
-            query.argv(), stdin=query.stdin(), timeout=query.timeout, limit=query.limit
-        )
+        output = self._run(query, query.argv())
+        otherwise = query.otherwise(output)
+        if otherwise:
+            command, output = self._redactor.redact(shlex.join(otherwise)), self._run(query, otherwise)
         try:
             text = query.decode(output)
         except Unanswered as reason:
@@ -56,3 +57,6 @@ class LiveEvidence:
             return Recorded(query.key, command, missing=f"no answer within {query.timeout:g} s")
         text = self._redactor.redact(text, query.is_source)
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
+
+    def _run(self, query: Query[Any], argv: tuple[str, ...]) -> Output:
+        return self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)

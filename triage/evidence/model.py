@@ -39,6 +39,10 @@ class Query(Generic[T]):
         """The command, for people to read and for hosts to run."""
         raise NotImplementedError
 
+    def otherwise(self, output: Output) -> tuple[str, ...]:
+        """The command for an older host, where `output` shows that it is one; () elsewhere."""
+        return ()
+
     def stdin(self) -> bytes:
         return b""
 

@@ -204,6 +204,14 @@ def test_a_journalctl_before_236_has_no_choice_of_fields(host: Host) -> None:
     assert len(numbers(host(run_of(calm(3 * SHORT)), old=True).ask(QUERY).value)) > SHORT
 
 
+def test_a_systemd_before_232_knows_no_invocation_and_no_choice_of_fields(host: Host) -> None:
+    evidence = host(run_of([*calm(10), b"ValueError: x"]), old=True)
+    source, *_ = log_sources(evidence, Deployment("kimi", unit="kimi.service"))
+    assert bytes(source.data).count(b"waiting") == 10
+    (asked,) = (each.command for each in evidence.recorded if each.key.startswith("journal "))
+    assert "--output-fields" not in asked
+
+
 def test_a_host_without_zstd_and_one_without_gzip(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

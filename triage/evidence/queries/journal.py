@@ -17,11 +17,13 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from triage.evidence.model import MEBI, Query, Unanswered, failure_of
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
+
+T = TypeVar("T")
 
 FIELDS = (
     "__CURSOR",
@@ -50,11 +52,24 @@ SUCCEEDED = "7ad2d189f7e94e70a38c781354912448"
 FAILED = "d9b373ed55a64feb8242e02dbe79a49c"
 
 _JOURNALCTL = ("journalctl", "--no-pager", "--all", "--output=export")
+_FIELDS_OPTION = "--output-fields"  # of systemd 236 and newer; without it all fields come
 _OUTSIDE_RUN = 10_000_000  # microseconds after the run's last line in which its core dump is told
 
 
 @dataclass(frozen=True)
-class Journal(Query[str]):
+class _Journalctl(Query[T]):
+    """A question that journalctl answers, also one that cannot leave out fields."""
+
+    privilege: ClassVar[str] = NEEDS
+
+    def otherwise(self, output: Output) -> tuple[str, ...]:
+        if output.code and _FIELDS_OPTION.encode() in output.stderr:
+            return tuple(word for word in self.argv() if not word.startswith(_FIELDS_OPTION))
+        return ()
+
+
+@dataclass(frozen=True)
+class Journal(_Journalctl[str]):
     """All lines of one run of a unit: its own, systemd's on it, and its core dumps.
 
     Without an invocation, whatever journald has of the unit, its newest 100,000 lines. The value is
@@ -63,7 +78,6 @@ class Journal(Query[str]):
 
     name: ClassVar[str] = "journal"
     purpose: ClassVar[str] = "read what the service logged in its run that failed"
-    privilege: ClassVar[str] = NEEDS
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
     limit: ClassVar[int] = JOURNAL_LIMIT
 
@@ -86,12 +100,11 @@ class Journal(Query[str]):
 
 
 @dataclass(frozen=True)
-class KernelLog(Query[str]):
+class KernelLog(_Journalctl[str]):
     """Kernel messages between two moments, in seconds since the epoch, of any boot. Canonical text."""
 
     name: ClassVar[str] = "kernel-log"
     purpose: ClassVar[str] = "see out-of-memory kills, GPU errors (Xid) and segfaults"
-    privilege: ClassVar[str] = NEEDS
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
     limit: ClassVar[int] = 32 * MEBI
 
@@ -121,12 +134,11 @@ class Run:
 
 
 @dataclass(frozen=True)
-class UnitRuns(Query[tuple[Run, ...]]):
+class UnitRuns(_Journalctl[tuple[Run, ...]]):
     """The latest runs of a unit, oldest first, from what systemd said of them."""
 
     name: ClassVar[str] = "unit-runs"
     purpose: ClassVar[str] = "find the run that failed, also after systemd forgot or restarted the unit"
-    privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = MEBI
 
     unit: str

@@ -41,7 +41,7 @@ OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
 
 # `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end. A
 # long step in which something is found is taken again, up to `near` lines before that, and short ones
-# follow; `owed` of them are sent. `reach` is the length of the next long step: it doubles while nothing is found.
+# follow; `owed` of them are sent. `reach` is the length of the next long step, which grows with each.
 _SCRIPT = r"""
 LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=65536; near=64;
 journal() { journalctl --no-pager --all "$@"; };
