@@ -18,8 +18,6 @@ from datetime import datetime, timedelta
 from triage.logs.line import Line
 
 MAX_WRITERS = 65_536
-MAX_CLAIMS = 64
-"""Names under which one pid speaks: several, where a program hands on what others say."""
 
 CLEARLY = timedelta(seconds=5)
 """How much older a record must be than the one before it to be no record."""
@@ -75,7 +73,7 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[Hashable, _Open] = {}
         self._unsigned: _Open | None = None  # the latest whose further lines carry no name
-        self._claims: dict[int, set[Hashable]] = {}  # who the records of a pid say to be
+        self._claims: set[Hashable] = set()  # who the records of each pid say to be
 
     def holds(self, line: Line) -> bool:
         if not (line.head or self._open or line.text[:1] == "{"):
@@ -90,16 +88,20 @@ class Requests:
             return _JSON.match(line.text) is not None
         return self._begins(line, key, held)
 
+    def forget(self) -> None:
+        """Lines were left out, in which a record may have ended."""
+        self._open.clear()
+        self._unsigned = None
+
     def _pretends(self, line: Line) -> bool:
         """Whether a record claims to be of a process that its pid never was."""
-        return line.pid is not None and (line.ranks, line.tag_pid) not in self._claims.get(line.pid, ())
+        known = line.pid is None or len(self._claims) >= MAX_WRITERS
+        return not known and (line.pid, line.ranks, line.tag_pid) not in self._claims
 
     def _begins(self, line: Line, key: Hashable, held: _Open | None) -> bool:
         """A record of its own ends the one before it by the same writer, and may log a request."""
         if line.pid is not None and len(self._claims) < MAX_WRITERS:
-            claims = self._claims.setdefault(line.pid, set())
-            if len(claims) < MAX_CLAIMS:
-                claims.add((line.ranks, line.tag_pid))
+            self._claims.add((line.pid, line.ranks, line.tag_pid))
         if held is not None:
             del self._open[key]
             self._unsigned = None if self._unsigned is held else self._unsigned

@@ -75,6 +75,7 @@ class Scan:
     def read(self) -> None:
         for line in read_lines(self.source, self._windows):
             if line.gap:
+                self._requests.forget()
                 for reading in self._streams.close():
                     self._exception(reading)
             self._order += 1
