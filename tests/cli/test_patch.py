@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
+from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, reinstall
 
 ID = "sglang-triton-value-head-dim"
 MLA = "pool_class=MLATokenToKVPool"
@@ -106,6 +106,35 @@ def test_status_says_whether_the_service_runs_the_change(root: Path, triage: Tri
         (change,) = parsed(triage("status", "local", "--format", "json"))["changes"]
         assert [item["current"] for item in change["services"] if item["pid"] == pid] == [True]
         assert (change["happened"], change["next"]) == ("", "")
+
+
+def test_rebase(root: Path, triage: Triage) -> None:
+    assert "nothing is applied on local" in triage("rebase", "local").stdout
+    triage.apply("--yes")
+    changed = backend(root)
+    assert ": in place" in triage("rebase", "local").stdout
+
+    reinstall(root, BACKEND_SOURCE)
+    status = triage("status", "local").stdout
+    assert "sglang 0.5.11 was installed again at 20" in status
+    assert status.endswith("  next: triage patch rebase local\n")
+    shown = triage("rebase", "local", "--python", sys.executable)
+    assert (shown.returncode, ": applies again" in shown.stdout) == (0, True)
+    assert shown.stdout.endswith(f"next: triage patch rebase local --python {sys.executable} --apply\n")
+    assert triage("rebase", "local", "--apply").returncode == 4  # nobody agreed
+    assert backend(root) == BACKEND_SOURCE
+    done = triage("rebase", "local", "--apply", "--yes", "--format", "json")
+    assert (done.returncode, backend(root)) == (0, changed)
+    document = parsed(done)
+    assert [item["verdict"] for item in document["rebased"]] == ["applies again"]
+    assert [item["new"] for item in document["changes"]] == [True]
+
+    install(root, "0.5.12", memory_pool="x = 1\n")
+    done = triage("rebase", "local", "--apply", "--yes")
+    assert done.returncode == 4
+    assert ": conflict" in done.stdout
+    assert "  the change as it was made:\n--- a/" in done.stdout
+    assert backend(root) == BACKEND_SOURCE
 
 
 @contextlib.contextmanager

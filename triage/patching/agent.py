@@ -8,10 +8,11 @@ with a request, to the interpreter of the tree that is patched; it answers with 
     {"op": "search", "roots": [DIR], "package": NAME, "needles": [TEXT], "skipped": [TEXT]}
                                                           -> {"files": [...], "looked": N, "unread": [...]}
     {"op": "status", "roots": [DIR]}                      -> {"changes": [...]}
-    {"op": "apply", "patch": ID, "distribution": NAME, "by": WHO,
+    {"op": "apply", "patch": ID, "distribution": NAME, "by": WHO, "context": {NAME: VALUE},
      "files": [{"module": .., "path": .., "before": SHA256, "after": SHA256, "data": BASE64}]}
                                                           -> {"change": {...}, "new": true}
     {"op": "rollback", "change": ID, "by": WHO}           -> {"change": {...}, "new": true}
+    {"op": "retire", "changes": [ID], "note": WHY, "by": WHO}    -> {"changes": [those]}
     {"op": "recover", "by": WHO}                          -> {"changes": [those that it settled]}
     {"op": "show", "change": ID}                          -> {"change": {...}, "before": [BASE64],
                                                              "now": [BASE64]}
@@ -408,6 +409,7 @@ def apply(request: "Json") -> "Json":
             "at": now(),
             "by": "{} as {}".format(request["by"], user()),
             "distribution": request["distribution"],
+            "context": request.get("context", {}),
             "files": [],
             "notes": [],
             "ledger": ledger.directory,
@@ -494,6 +496,22 @@ def rollback(request: "Json") -> "Json":
         ledger.settle(change, "reverting")
         ledger.restore(change)
         return {"change": described(change), "new": True}
+
+
+def retire(request: "Json") -> "Json":
+    """Close the record of changes that are in none of their files any more."""
+    ledger, settled = own_ledger(request), []
+    with ledger.locked(request["by"]):
+        for change in [holding(dict(request, change=name)).get(name) for name in request["changes"]]:
+            if change["state"] != "applied":
+                raise Refused("state", "the change is " + change["state"])
+            now = described(change)
+            there = [file["path"] for file in now["files"] if file["now"] in ("", file["after"])]
+            if there and now["installed"] == change["version"]:
+                raise Refused("changed", "the change is still in " + ", ".join(there))
+            ledger.settle(change, "abandoned", request["note"])
+            settled.append(described(change))
+    return {"changes": settled}
 
 
 def recover(request: "Json") -> "Json":
@@ -774,6 +792,7 @@ OPERATIONS = {
     "status": status,
     "apply": apply,
     "rollback": rollback,
+    "retire": retire,
     "recover": recover,
     "show": show,
 }

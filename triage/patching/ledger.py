@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from triage.errors import UsageError
+from triage.evidence.model import EMPTY
 from triage.patching.model import FileEdit
 
 ChangeState = Literal[
@@ -17,7 +18,7 @@ ChangeState = Literal[
     "undone",  # an interrupted apply that was taken back
     "reverting",  # interrupted: the next run finishes it
     "reverted",
-    "abandoned",  # interrupted, and somebody else has changed a file since: left alone
+    "abandoned",  # its files were changed by another hand, and it is left alone; a note says how
     "unreadable",  # the record is damaged or from a newer version, as its note says
 ]
 
@@ -52,6 +53,7 @@ class Change:
     installed: str
     files: tuple[ChangedFile, ...]
     notes: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # what was known of the deployment
     ledger: str = ""  # the directory that holds it
     new: bool = False  # made by the call that returned it
 
@@ -59,6 +61,13 @@ class Change:
     def interrupted(self) -> bool:
         """Cut short; the next run finishes it or takes it back."""
         return self.state in ("applying", "reverting")
+
+    @property
+    def root(self) -> str:
+        """The directory that the package was imported from."""
+        first = self.files[0]
+        depth = first.module.count(".") + 1 + first.path.endswith("/__init__.py")
+        return first.path.rsplit("/", depth)[0]
 
     @property
     def superseded(self) -> bool:

@@ -6,11 +6,15 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Literal
 
 from triage.evidence.model import Deployment
 from triage.patching.ledger import Change, ChangedFile, Ledger
 from triage.patching.observation import FileFacts, Observation, observe
 from triage.patching.remote import Agent
+
+# A package was installed over it; another hand put the old bytes back, or edited the file; it is not there.
+Cause = Literal["", "cut", "installed", "restored", "edited", "gone"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Outlook:
 
     change: Change
     happened: str = ""
+    cause: Cause = ""  # of what happened
     runs: tuple[Run, ...] = ()
     next: tuple[str, ...] = ()
 
@@ -86,50 +91,49 @@ def _outlook(
     change: Change, ledger: Ledger, host: str, seen: Observation, services: Sequence[Service]
 ) -> Outlook:
     if change.interrupted:
-        return Outlook(change, "cut short", (), ("patch", host, "--id", change.patch, "--apply"))
+        return Outlook(change, "cut short", "cut", (), ("patch", host, "--id", change.patch, "--apply"))
     if change.state not in ("applied", "reverted"):
         return Outlook(change)
-    here = [service for service in services if service.root == _root(change)]
-    happened = ""
+    here = [service for service in services if service.root == change.root]
     if change.state == "applied":
         seen = here[0].seen if here else seen
-        happened = _happened(change, ledger, {file.path: seen.of(file.path) for file in change.files})
+        cause, happened = _happened(change, ledger, {file.path: seen.of(file.path) for file in change.files})
+        if cause:
+            return Outlook(change, happened, cause, (), ("patch", "rebase", host))
     elif any(file.now != file.before for file in change.files):
         return Outlook(change)  # something else was made of it since
-    if happened:
-        return Outlook(change, happened, (), ("patch", "rebase", host))
     runs = tuple(_run(service, change) for service in here) or _elsewhere(services)
     behind = [run.service for run in runs if run.current is False]
     unit = ("--unit", behind[0].unit) if behind and behind[0].unit else ()
-    return Outlook(change, "", runs, ("verify", host, *unit) if behind else ())
+    return Outlook(change, "", "", runs, ("verify", host, *unit) if behind else ())
 
 
-def _happened(change: Change, ledger: Ledger, facts: Mapping[str, FileFacts]) -> str:
-    """Why an applied change is not in the source any more; "" where it is."""
-    said = []
+def _happened(change: Change, ledger: Ledger, facts: Mapping[str, FileFacts]) -> tuple[Cause, str]:
+    """Why an applied change is not in the source any more; nothing where it is."""
     for file in change.files:
-        if change.superseded and file.now != file.after:
-            new = f"replaced by {change.installed}" if change.installed else "removed"
-            return f"{change.distribution} {change.version} was {new}, and the change with it"
         standing = ledger.standing(change.patch, file.path, file.now or "")
-        if standing.kind in ("applied", "none") and file.now is not None:
-            continue
-        said.append(_lost(change, file, facts[file.path]))
-    return "; ".join(dict.fromkeys(said))
+        if standing.kind != "applied":  # nor is it ever so of another version than was changed
+            return _lost(change, file, facts[file.path])
+    return "", ""
 
 
-def _lost(change: Change, file: ChangedFile, facts: FileFacts) -> str:
-    when = f" at {_time(facts.placed)}" if facts.placed else ""
+def _lost(change: Change, file: ChangedFile, facts: FileFacts) -> tuple[Cause, str]:
+    package, when = f"{change.distribution} {change.version}", ""
+    if facts.placed:
+        when = f" at {_time(facts.placed)}"
+    if change.superseded:
+        new = f"replaced by {change.installed}" if change.installed else "removed"
+        return "installed" if change.installed else "gone", f"{package} was {new}, and the change with it"
     if file.now is None:
-        return f"{file.path} is gone"
+        return "gone", f"{file.path} is gone"
     if file.now == "":
-        return f"{file.path} cannot be read"
+        return "edited", f"{file.path} cannot be read"
     if file.now == facts.recorded:
         what = "as it was" if file.now == file.before else "another build of it"
-        return f"{change.distribution} {change.version} was installed again{when}, {what}: {file.path}"
+        return "installed", f"{package} was installed again{when}, {what}: {file.path}"
     if file.now == file.before:
-        return f"another hand put the old bytes of {file.path} back{when}"
-    return f"another hand edited {file.path}{when}"
+        return "restored", f"another hand put the old bytes of {file.path} back{when}"
+    return "edited", f"another hand edited {file.path}{when}"
 
 
 def _elsewhere(services: Iterable[Service]) -> tuple[Run, ...]:
@@ -149,12 +153,6 @@ def _run(service: Service, change: Change) -> Run:
     if service.started > written:
         return Run(service, True, f"started {_time(service.started)}, after it")
     return Run(service, False, f"started {_time(service.started)}, before it")
-
-
-def _root(change: Change) -> str:
-    first = change.files[0]
-    depth = first.module.count(".") + 1 + first.path.endswith("/__init__.py")
-    return first.path.rsplit("/", depth)[0]
 
 
 def _time(seconds: float) -> str:

@@ -7,6 +7,7 @@ import getpass
 import hashlib
 import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -116,6 +117,7 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
         op="apply",
         patch=patch.id,
         distribution=patch.distribution,
+        context=dict(context),
         by=operator(),
         files=[_sent(edit) for edit in plan.edits],
     )
@@ -164,24 +166,39 @@ def export(
     `later` is, by path, what stood there when a later change was made. Raises RefusedError when a file
     is not as the change left it.
     """
-    doing = "exporting"
+    found, edits = shown(tree, change)
+    edits = tuple(replace(edit, after=later.get(edit.path, edit.after)) for edit in edits)
+    for file, edit in zip(found.files, edits, strict=True):
+        if _digest(edit.after) != file.after:
+            happened, next = f"{file.path} is not as the change left it", f"triage patch status {tree.host}"
+            raise RefusedError("exporting", f"{change} on {tree.host}", happened, next)
+    return edits
+
+
+def shown(tree: HostTree, change: str) -> tuple[Change, tuple[FileEdit, ...]]:
+    """A change, and of each of its files what it was before and what it is now, by whatever hand."""
+    doing = "reading"
     answer = tree.agent.ask(doing, change, op="show", change=change)
     found = _change(answer, tree.host)
     try:
         before, now = ([_decoded(text) for text in answer[name]] for name in ("before", "now"))
-        edits = tuple(
-            FileEdit(file.module, file.path, old, later.get(file.path, new))
+        return found, tuple(
+            FileEdit(file.module, file.path, old, new)
             for file, old, new in zip(found.files, before, now, strict=True)
         )
     except (KeyError, TypeError, ValueError):
         raise _nonsense(doing, tree.host) from None
-    for file, edit in zip(found.files, edits, strict=True):
-        if _digest(edit.after) != file.after:
-            happened = f"{file.path} is not as the change left it"
-            raise RefusedError(
-                doing, f"{change} on {tree.host}", happened, f"triage patch status {tree.host}"
-            )
-    return edits
+
+
+def retire(tree: HostTree, changes: Iterable[str], note: str) -> tuple[Change, ...]:
+    """Close the record of applied changes that are in none of their files any more.
+
+    Raises RefusedError, and closes no further one, where a change is still there.
+    """
+    names = list(changes)
+    doing, to = "closing the record of", ", ".join(names)
+    answer = tree.agent.ask(doing, to, op="retire", changes=names, note=note, by=operator())
+    return _changes(answer, tree.host)
 
 
 def operator() -> str:
@@ -243,14 +260,14 @@ def _file(module: str, item: dict[str, Any]) -> SourceFile | str | None:
 def _changes(answer: dict[str, Any], host: str) -> tuple[Change, ...]:
     try:
         return tuple(_parsed(item) for item in answer["changes"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise _nonsense("reading the ledger", host) from None
 
 
 def _change(answer: dict[str, Any], host: str) -> Change:
     try:
         return _parsed({**answer["change"], "new": answer.get("new", False)})
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise _nonsense("reading the ledger", host) from None
 
 
@@ -272,9 +289,11 @@ def _parsed(item: dict[str, Any]) -> Change:
         for file in item["files"]
     )
     notes = tuple(str(note) for note in item["notes"])
+    context = {str(name): str(value) for name, value in item.get("context", {}).items()}
     if item["state"] not in get_args(ChangeState):
         raise ValueError(item["state"])
-    return Change(state=item["state"], files=files, notes=notes, new=bool(item.get("new")), **text)
+    new = bool(item.get("new"))
+    return Change(state=item["state"], files=files, notes=notes, context=context, new=new, **text)
 
 
 def _decoded(text: str) -> bytes:

@@ -10,6 +10,7 @@ from rich.text import Text
 from triage.patching.ledger import Change
 from triage.patching.model import Check, FileEdit, Plan, Site, State
 from triage.patching.outlook import Outlook, Run
+from triage.patching.rebase import Rebased
 from triage.patching.schema import Patch
 from triage.report.safe import safe, safe_line
 
@@ -20,6 +21,13 @@ _STYLES = {
     State.NOT_AFFECTED: "bold green",
 }
 _RUNS = {True: "green", False: "bold yellow", None: "dim"}
+_VERDICTS = {
+    "in place": "bold green",
+    "needs nothing": "bold green",
+    "applies again": "bold yellow",
+    "conflict": "bold red",
+}
+_MAX_DIFF = 60  # lines of a conflict
 _ANSWERS = {True: ("yes", "green"), False: ("no", "red"), None: ("open", "yellow")}
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -80,6 +88,34 @@ def outlook_lines(outlook: Outlook, next: str = "") -> Iterator[Text]:
             yield Text(f"  {safe_line(run_line(outlook, run))}", _RUNS[run.current])
     if next:
         yield Text(f"  next: {safe_line(next)}")
+
+
+def rebased_lines(item: Rebased) -> Iterator[Text]:
+    """What becomes of a change: verdict, what happened, the plan on what is installed now, the conflict."""
+    yield Text.assemble((safe_line(item.change.id), "bold"), ": ", (item.verdict, _VERDICTS[item.verdict]))
+    if item.outlook.happened:
+        yield Text(f"  {safe_line(item.outlook.happened)}")
+    if item.patch and item.plan:
+        yield from plan_lines(item.patch, item.plan)
+    elif item.verdict == "conflict":
+        yield Text("  no such patch is known; --patches names a directory of further ones")
+    if item.diff:
+        edited = item.outlook.cause == "edited"
+        yield Text("  what another hand made of it:" if edited else "  the change as it was made:", "bold")
+        lines = list(diff_lines(item.diff))
+        yield from lines[:_MAX_DIFF]
+        if len(lines) > _MAX_DIFF:
+            yield Text(f"  ... {len(lines) - _MAX_DIFF} further lines", "dim")
+
+
+def rebased_document(item: Rebased) -> dict[str, Any]:
+    return {
+        "change": item.change.id,
+        "verdict": item.verdict,
+        "happened": item.outlook.happened,
+        "plan": plan_document(item.patch, item.plan) if item.patch and item.plan else None,
+        "diff": item.diff,
+    }
 
 
 def run_line(outlook: Outlook, run: Run) -> str:

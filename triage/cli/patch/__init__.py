@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from triage.cli.patch import rollback, show, status
+from triage.cli.patch import rebase, rollback, show, status
 
 SHOW = "show"
 
@@ -29,3 +29,4 @@ app = typer.Typer(
 app.command(SHOW)(show.show)
 app.command()(status.status)
 app.command()(rollback.rollback)
+app.command()(rebase.rebase)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.errors import UsageError
+
 if TYPE_CHECKING:
     from triage.hosts.connection import Connection
     from triage.patching.schema import Patch
@@ -31,6 +33,15 @@ ChangeOption = Annotated[
 PatchesOption = Annotated[
     list[Path] | None, typer.Option("--patches", help="A directory of further patches.", show_default=False)
 ]
+GivenOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given",
+        metavar="NAME=VALUE",
+        help="What is known of the deployment: pool_class=MLATokenToKVPool.",
+        show_default=False,
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Agree beforehand.")]
 
 
@@ -47,3 +58,14 @@ def known_patches(patches: list[Path] | None) -> tuple[Patch, ...]:
     from triage.patching.load import load_patches
 
     return load_patches(with_configured(load_config().patches, patches))
+
+
+def facts_of(given: list[str] | None) -> dict[str, str]:
+    """What `--given` says. Raises UsageError."""
+    facts = {}
+    for item in given or ():
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise UsageError("reading", f"--given {item}", "it is not NAME=VALUE", "--given pool_class=NAME")
+        facts[name] = value
+    return facts

@@ -27,10 +27,12 @@ from triage.cli.options import (
     rule_directories,
 )
 from triage.cli.patch.options import (
+    GivenOption,
     LedgerOption,
     PatchesOption,
     PythonOption,
     YesOption,
+    facts_of,
     known_patches,
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
@@ -68,12 +70,7 @@ def show(
     ] = "",
     python: PythonOption = "",
     ledger: LedgerOption = "",
-    given: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="What is known of the deployment: pool_class=MLATokenToKVPool."
-        ),
-    ] = None,
+    given: GivenOption = None,
     patches: PatchesOption = None,
     rules: RulesOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="Make the change.")] = False,
@@ -102,7 +99,7 @@ def show(
             raise UsageError(
                 "patching", host, f"{one} and {other} exclude each other", "leave one of them out"
             )
-    known, facts = known_patches(patches), _facts(given or ())
+    known, facts = known_patches(patches), facts_of(given)
     place, name = host, host
     if Path(host).is_dir():
         place, package_root = "local", _package_in(host, id or ())
@@ -112,7 +109,7 @@ def show(
                 connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
             )
             target = replace(target, context={**target.context, **facts})
-            plans = survey(target, settle=apply)
+            plans = survey(target)
         if export is not None:
             _export(target, plans, export)
             return
@@ -156,16 +153,6 @@ def _package_in(directory: str, ids: Sequence[str]) -> str:
         raise UsageError("patching", directory, happened, again.command("scan", directory))
     root, package = find_root(Path(directory).absolute())
     return str(root / package)
-
-
-def _facts(given: Iterable[str]) -> dict[str, str]:
-    facts = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not (name and equals and value):
-            raise UsageError("reading", f"--given {item}", "it is not NAME=VALUE", "--given pool_class=NAME")
-        facts[name] = value
-    return facts
 
 
 def _agree(plans: Plans, host: str, yes: bool) -> None:

@@ -1,0 +1,105 @@
+"""`triage patch rebase`: after an upgrade, what becomes of the changes that were made before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.cli import again, console
+from triage.cli.options import (
+    BecomeOption,
+    Format,
+    FormatOption,
+    HostArgument,
+    HostKey,
+    HostKeyOption,
+    SshConfigOption,
+    connected,
+)
+from triage.cli.patch.options import (
+    GivenOption,
+    LedgerOption,
+    PatchesOption,
+    PythonOption,
+    YesOption,
+    bare_tree,
+    facts_of,
+    known_patches,
+)
+from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
+from triage.errors import RefusedError
+
+if TYPE_CHECKING:
+    from triage.patching.rebase import Rebased
+
+_KEPT = ("python", "ledger", "given", "patches", *again.CONNECTION)
+
+
+def rebase(
+    host: HostArgument,
+    python: PythonOption = "",
+    ledger: LedgerOption = "",
+    given: GivenOption = None,
+    patches: PatchesOption = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply what applies again, and close the records of what is gone.")
+    ] = False,
+    yes: YesOption = False,
+    format: FormatOption = Format.TEXT,
+    ssh_config: SshConfigOption = None,
+    host_key: HostKeyOption = HostKey.STRICT,
+    become: BecomeOption = False,
+) -> None:
+    """Hold the changes on record on HOST against what is installed now: needless, to make again, in conflict.
+
+    Exit code 4 when --apply leaves a conflict, or nobody agreed.
+    """
+    from triage.patching.rebase import apply_again
+    from triage.patching.rebase import rebase as look_again
+    from triage.report.patching import document, rebased_document, rebased_lines
+
+    known, facts = known_patches(patches), facts_of(given)
+    with connected(host, ssh_config, host_key, become) as connection:
+        tree = bare_tree(connection, python, ledger)
+        found = look_again(tree, known, facts)
+        for item in found if format is Format.TEXT else ():
+            print_lines(rebased_lines(item))
+        open_ = [item for item in found if item.closes or item.verdict == "applies again"]
+        if apply and open_:
+            _agree(open_, host, yes)
+        changes = apply_again(tree, found) if apply else ()
+    if format is Format.JSON:
+        from triage.report import json
+
+        said = [rebased_document(item) for item in found]
+        print(json.dumps({**document(host, (), changes), "rebased": said}))
+    elif apply:
+        print_changes(changes)
+        print("restart the service to run it" if changes else "nothing was changed in the source")
+    elif open_:
+        next = again.command("patch", "rebase", host, *again.given(*_KEPT), "--apply")
+        print(f"nothing was changed; next: {next}")
+    elif not found:
+        print(f"nothing is applied on {host}")
+    if apply:
+        _refuse_conflicts(host, found)
+
+
+def _agree(items: Sequence[Rebased], host: str, yes: bool) -> None:
+    names = ", ".join(item.change.patch for item in items if item.verdict == "applies again")
+    question = f"Apply again {names}?" if names else f"Close {len(items)} records of changes that are gone?"
+    if not console.agreed(question, yes):
+        raise nobody_agreed("rebasing", f"{names or 'the record'} on {host}")
+
+
+def _refuse_conflicts(host: str, found: Sequence[Rebased]) -> None:
+    left = [item for item in found if item.verdict == "conflict"]
+    if left:
+        said = [
+            f"{item.change.patch}: {item.plan.reason if item.plan else 'no such patch is known'}"
+            for item in left
+        ]
+        next = again.reaching(again.command("patch", "status", host), host)
+        raise RefusedError("rebasing", host, "; ".join(said), next)
