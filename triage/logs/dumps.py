@@ -86,6 +86,8 @@ def begin(line: Line) -> Dump | Snapshot | None:
 class Dump:
     """A native death that is being read; the same shape as `Traceback`."""
 
+    whole = True
+
     def __init__(self, line: Line, match: re.Match[str]) -> None:
         self.first = self.latest = line
         self.depth = self.base = 0
@@ -168,6 +170,7 @@ class Snapshot:
 
     depth = base = 0
     over = False
+    whole = True
 
     def __init__(self, line: Line, pid: int | None) -> None:
         self.first = self.latest = line

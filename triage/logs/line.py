@@ -50,6 +50,7 @@ class Line:
     quoted = False  # it is part of what a user sent, which the service logged
     taken = False  # it is part of a traceback or dump
     lines: Sequence[int] = ()  # of the source that it was made of, where it is more than its own
+    shape = 0  # what it has in common with lines that differ in numbers alone
     gap = False  # lines before it were left out
     source = ""
     order = 0  # among all lines of all sources

@@ -25,7 +25,7 @@ LONGEST = 512
 VALUES = 1 << 16
 """The number of the pattern that says that there are lists of byte values."""
 
-MANY = 64
+MANY = 1 << 13
 """Places in one stretch of a log after which the whole of it counts as one."""
 
 STOPS = (

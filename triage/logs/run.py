@@ -170,8 +170,8 @@ class Run:
     def phase_at(self, line: Line) -> str:
         return self.phases.get(line.ranks) or self.phase
 
-    def add(self, found: Found, key: tuple[object, ...] = ()) -> None:
-        """Add a fault; an equal one is counted, and its ranks join."""
+    def add(self, found: Found, key: tuple[object, ...] = ()) -> Found | None:
+        """Add a fault; an equal one is counted, and its ranks join. The one that is kept, if any is."""
         fault = found.fault
         key = key or same(fault)
         known = self.found.get(key)
@@ -179,9 +179,9 @@ class Run:
             few = len(self.found) < FEW
             if len(self.found) < MAX_FAULTS and (self.room.take(fault) or few):
                 self.found[key] = found
-            else:
-                self.dropped += 1
-            return
+                return found
+            self.dropped += 1
+            return None
         held = known.fault
         if len(known.who) < MAX_TOGETHER:
             known.who |= found.who
@@ -198,9 +198,10 @@ class Run:
         if found.weight < known.weight:
             known.weighed = found.weighed
             known.fault = replace(known.fault, type=fault.type, message=fault.message)
+        return known
 
-    def hit(self, hit: Hit, line: Line, source: str) -> None:
-        self.add(Found.of(hit, line, source), hit.key)
+    def hit(self, hit: Hit, line: Line, source: str) -> Found | None:
+        return self.add(Found.of(hit, line, source), hit.key)
 
     def join(self, other: Run) -> None:
         """Take what another source says of the same run."""

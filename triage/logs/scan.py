@@ -11,6 +11,7 @@ from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
 from triage.logs.reader import read_lines
+from triage.logs.repeats import Repeats
 from triage.logs.requests import Requests
 from triage.logs.run import Found, Room, Run
 from triage.logs.signatures import Signatures
@@ -63,7 +64,8 @@ class Scan:
         self.active = False  # somebody else than the kernel and systemd spoke
         self.stopped = False  # the last run was asked to stop
         self._streams = Streams()
-        self._windows = Windows(source.data, self._streams.quiet)
+        self._repeats = Repeats()
+        self._windows = Windows(source.data, self._streams.quiet, self._repeats)
         self._requests = Requests()
         self._signatures = Signatures()
         self._base = self._order = number << NUMBER_BITS
@@ -103,7 +105,9 @@ class Scan:
         line.quoted = self._requests.holds(line)
         for reading in self._streams.feed(line):
             self._exception(reading)
-        if not line.taken:
+        if line.taken:
+            self._repeats.learn(line.shape)
+        else:
             run = self._told(run, line)
         run.saw(line)
         line.phase = run.phase_at(line)
@@ -119,6 +123,7 @@ class Scan:
         if run is None:
             if len(self._open) >= MAX_OPEN_RUNS:
                 self._end(next(iter(self._open)))
+            self._repeats.forget()
             run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key, room=self._room)
         elif line.unit and not run.unit:
             run.unit = line.unit
@@ -141,7 +146,7 @@ class Scan:
                 run.spoke = line.order
                 if text.startswith(SERVING) or (text.endswith(ANSWERED) and '"POST ' in text):
                     run.served = line.time
-        hit = None
+        hit, more = None, line.identifier == "systemd"
         if any(map(text.__contains__, NEEDLES)):
             banner = facts.banner_of(text)
             if banner:
@@ -149,20 +154,19 @@ class Scan:
                     run = self._restart(run)
                 run.banners.add(banner)
                 run.bannered = line.time or run.bannered
-            self._facts(run, line)
+            more = self._facts(run, line) or bool(banner)
             line.phase = run.phase_at(line)
             hit = symptoms.hits(line)
             if hit is not None:
-                run.hit(hit, line, self.source.name)
+                self._repeats.name(line.shape, run.hit(hit, line, self.source.name))
             elif any(map(text.__contains__, STOPS)):
                 run.asked_to_stop(line)
-        if (
-            hit is None
-            and not self._bare(run, line, text)
-            and line.head
-            and line.level in ("ERROR", "CRITICAL")
-        ):
+                more = True
+        fails = hit is not None or self._bare(run, line, text)
+        if not fails and line.head and line.level in ("ERROR", "CRITICAL"):
             self._error(run, line)
+        if not more:
+            self._repeats.learn(line.shape)
         return run
 
     def _told_by_systemd(self, run: Run, line: Line, text: str) -> Run:
@@ -197,6 +201,7 @@ class Scan:
     def _restart(self, run: Run) -> Run:
         """End a run, and begin the next one of the same unit."""
         self._end(run.invocation)
+        self._repeats.forget()
         following = Run(self.source.name, unit=run.unit, room=self._room, active=True)
         self._open[run.invocation] = following
         return following
@@ -223,12 +228,13 @@ class Scan:
             self.runs.append(run)
             self._kept.setdefault(mark, run)
 
-    def _facts(self, run: Run, line: Line) -> None:
+    def _facts(self, run: Run, line: Line) -> bool:
+        """Whether a line told something of the deployment, or how far it is."""
         text = line.text[: facts.LIMIT]
-        phase = facts.phase_of(text[:MATCH_LIMIT])
-        run.say(
-            line, list(facts.facts_of(text)), phase, any(ready in text[:MATCH_LIMIT] for ready in facts.READY)
-        )
+        said, phase = list(facts.facts_of(text)), facts.phase_of(text[:MATCH_LIMIT])
+        ready = any(ready in text[:MATCH_LIMIT] for ready in facts.READY)
+        run.say(line, said, phase, ready)
+        return bool(said or phase or ready)
 
     def _kernel(self, line: Line) -> None:
         hit = symptoms.hits(line)
@@ -243,6 +249,9 @@ class Scan:
         if isinstance(reading, Snapshot):
             run.stood(reading)
             return
+        if not reading.whole and self._repeats.knows(reading.named.shape):
+            self._repeats.again(reading.named.shape)
+            return
         fault = reading.fault(self.source.name)
         if fault is None:
             return
@@ -252,7 +261,7 @@ class Scan:
         if child is not None:
             found.process = int(child[1])
         run.errors.pop(fault.header, None)
-        run.add(found)
+        self._repeats.name(reading.named.shape, run.add(found))
 
     def _error(self, run: Run, line: Line) -> None:
         text = line.text.strip()
@@ -269,8 +278,12 @@ class Scan:
         kind, match = classify(text)
         if kind is not Kind.EXCEPTION or match is None or not match[2] or not names_an_error(match[1]):
             return False
+        if self._repeats.knows(line.shape):
+            self._repeats.again(line.shape)
+            return True
         fault = _fault("exception", match[1], match[2], line, self.source.name, cut=True)
-        run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
+        kept = run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
+        self._repeats.name(line.shape, kept)
         return True
 
 

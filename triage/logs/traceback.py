@@ -349,6 +349,11 @@ class Traceback:
         return self.state in (State.PAUSE, State.DONE)
 
     @property
+    def whole(self) -> bool:
+        """Whether neither head nor tail is missing so far."""
+        return not self.cut and bool(self.part.type)
+
+    @property
     def named(self) -> Line:
         """The line that names the exception, as far as the log has it."""
         return self.part.last or self.latest

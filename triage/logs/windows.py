@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator
 
+from triage.logs import repeats
 from triage.logs.content import BLOCK, Content, as_utf8, blocks, line_start, rows
 from triage.logs.line import Line
 from triage.logs.places import LONGEST, Find, finder
+from triage.logs.repeats import Repeats
 
 SMALL = 2 << 20
 """Bytes of a source that is read whole: it takes as long as a search would."""
@@ -34,40 +36,33 @@ PATIENCE = 2100
 """Lines after which no traceback goes on (see `streams`)."""
 
 Span = tuple[int, int]
+Shape = Callable[[bytes, bytes], int]
+"""What a line has in common with those that differ in numbers alone, from the line before it and its own."""
 
 
-def spans(data: Content) -> list[Span]:
-    """The windows of a source, in order, with gaps between them: a single one where all is to be read."""
-    size = len(data)
-    find = finder() if size > SMALL else None
-    if find is None:
-        return [(0, size)]
-    line = HEAD // (data[:HEAD].count(b"\n") + 1)
-    lead, tail = (min(max(least, count * line), HEAD) for least, count in (LEAD, TAIL))
-    found = [(0, HEAD)]
-    for start, end in _places(data, find, HEAD - LONGEST):
-        window = (max(start - lead, 0), min(end + tail, size))
-        if window[0] <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], window[1]))
-        else:
-            found.append(window)
-    last = max(size - lead, found[-1][1])
-    return [*found, (last, size)] if last < size else found
-
-
-def _places(data: Content, find: Find, at: int) -> Iterator[Span]:
-    size = len(data)
+def _places(data: Content, find: Find, at: int, shape: Shape) -> Iterator[tuple[int, int, int]]:
+    """Where something is found: from where to where it can be, and the shape of its line."""
+    size, done = len(data), 0
     while at < size:
-        block = data[at : at + BLOCK + LONGEST]
-        for offset in range(0, min(BLOCK, len(block)), STRETCH):
-            stretch = block[offset : offset + STRETCH + LONGEST]
-            found = find(stretch)
-            start = at + offset
+        above = min(at, 2 * repeats.LONGEST)
+        block = data[at - above : at + BLOCK + LONGEST]
+        for offset in range(above, min(above + BLOCK, len(block)), STRETCH):
+            found = find(block[offset : offset + STRETCH + LONGEST])
             if found is None:
-                yield start, start + len(stretch)
-            else:
-                for place in sorted(found):
-                    yield start + place - LONGEST, start + place
+                start = at - above + offset
+                yield start, min(start + STRETCH + LONGEST, size), 0
+                continue
+            for place in sorted(found):
+                end = offset + place
+                if at - above + end <= done:
+                    continue  # in the line of the one before
+                start, stop = block.rfind(b"\n", 0, end - 1) + 1, block.find(b"\n", end - 1)
+                if start and 0 < stop - start < repeats.LONGEST:
+                    before = block[block.rfind(b"\n", 0, start - 1) + 1 : start - 1]
+                    done = at - above + stop
+                    yield at - above + start, done, shape(before, block[start:stop])
+                else:
+                    yield at - above + end - LONGEST, at - above + end, 0
         at += BLOCK
 
 
@@ -78,14 +73,19 @@ class Windows:
     what is never asked for; `number` tells the real one.
     """
 
-    def __init__(self, data: Content, quiet: Callable[[], bool] | None = None) -> None:
-        """`quiet` says whether no traceback is being read; without it nothing is left out."""
+    def __init__(
+        self, data: Content, quiet: Callable[[], bool] | None = None, known: Repeats | None = None
+    ) -> None:
+        """`quiet` says whether no traceback is being read; without it nothing is left out. `known` lines
+        that are far from others are left out as well."""
         self._data = as_utf8(data)
+        self._known = known or Repeats()
         self._first = 3 if data[:3] == b"\xef\xbb\xbf" else 0
         self._quiet = quiet
         self._starts = [0]  # of windows after a gap
         self._before = [0]  # newlines before each block
         self._given = 0
+        self._searched = False
 
     def read_all(self) -> None:
         """Leave nothing out, whatever can be skipped."""
@@ -103,20 +103,29 @@ class Windows:
             begin = at
             if start > at and self._may_skip(at, start):
                 for place in range(at + STEP, start, STEP):
-                    if place > at:
-                        at = yield from self._window(at, line_start(self._data, place, at), place + 1)
+                    if place > at and self._tells_nothing(below := line_start(self._data, place, at)):
+                        at = yield from self._window(at, below, place + 1)
                 begin = line_start(self._data, start, at)
+            self._known.settle(begin)
             at = yield from self._window(at, begin, stop)
+
+    def _tells_nothing(self, start: int) -> bool:
+        find = finder()
+        return find is None or find(next(rows(self._data, start, start + 1))[1]) == []
 
     def _window(self, above: int, start: int, stop: int) -> Generator[Line, None, int]:
         gap = start > above
         if gap:
             self._starts.append(start)
             self._given = start
+        before = self._data[line_start(self._data, start - 1, 0) : start - 1] if start else b""
         for begin, row, ends in rows(self._data, start, stop):
             line = Line(self._given + 1, row.decode("utf-8", "backslashreplace"))
             if gap:
                 line.gap, gap = True, False
+            if self._searched:
+                line.shape = self._known.shape(before, row)
+                before = row
             self._given += ends
             yield line
             start = begin + len(row) + ends
@@ -125,7 +134,7 @@ class Windows:
     def backward(self) -> Iterator[Line]:
         """The last line first, each with its real number."""
         below = len(self._data)
-        for start, stop in reversed(self._spans()):
+        for start, stop in reversed(list(self._spans())):
             gap = stop < below and self._may_skip(stop, below)
             if gap:
                 end = min(below, self._line_end(stop))
@@ -153,8 +162,34 @@ class Windows:
             held[-1].gap = gap
         return reversed(held)
 
-    def _spans(self) -> list[Span]:
-        return spans(self._data) if self._quiet is not None else [(0, len(self._data))]
+    def _spans(self) -> Iterator[Span]:
+        """The windows in order, a single one where all is to be read. What is read of one decides which
+        places the next ones are around."""
+        data, size = self._data, len(self._data)
+        find = finder() if self._quiet is not None and size > SMALL else None
+        if find is None:
+            yield 0, size
+            return
+        self._searched = True
+        line = HEAD // (data[:HEAD].count(b"\n") + 1)
+        lead, tail = (min(max(least, count * line), HEAD) for least, count in (LEAD, TAIL))
+        start, stop = 0, HEAD
+        for begin, end, shape in _places(data, find, HEAD - LONGEST, self._known.shape):
+            if start < stop and (begin >= stop or stop - start > BLOCK):
+                yield start, stop
+                start = stop
+            known = self._known.knows(shape)
+            if begin >= stop:
+                if known:
+                    self._known.passed(begin, shape)
+                    continue
+                start = max(begin - lead, stop)
+            if not known:
+                stop = max(stop, min(end + tail, size))
+        if start < stop:
+            yield start, stop
+        if stop < size:
+            yield max(size - lead, stop), size
 
     def _may_skip(self, start: int, stop: int) -> bool:
         if self._quiet is None or self._quiet():
