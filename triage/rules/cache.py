@@ -14,7 +14,8 @@ from triage import __version__
 from triage.errors import TriageError
 from triage.files import write_atomically
 from triage.rules import schema
-from triage.rules.schema import CHECKED, Rule
+from triage.rules.base import CHECKED
+from triage.rules.schema import Rule
 
 KEPT = 4  # files of earlier states of the rules
 _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
@@ -41,7 +42,9 @@ def remember(files: Sequence[Path], rules: tuple[Rule, ...]) -> None:
 def _path(files: Sequence[Path]) -> Path:
     """The name tells the files, their sizes and times, and the shape that rules have in this release."""
     digest = hashlib.sha256(__version__.encode())
-    for file in (Path(schema.__file__), *files):
+    here = Path(schema.__file__)
+    shapes = (here.with_name("base.py"), here.with_name("checks.py"), here)
+    for file in (*shapes, *files):
         state = file.stat()
         digest.update(f"{file}\0{state.st_size}\0{state.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
     base = os.environ.get("XDG_CACHE_HOME", "")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from triage.rules.categories import CATEGORIES
-from triage.rules.schema import Category, Probe, RemedySpec, Rule, Signature
+from triage.rules.checks import Probe
+from triage.rules.schema import Category, RemedySpec, Rule, Signature
 
 INDEX = "index.md"
 REGENERATE = "make docs"

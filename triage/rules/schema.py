@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import Field, model_validator
+
+from triage.rules.base import Capture, Id, Model, Regex
+from triage.rules.checks import Probe
 
 Category = Literal[
     "pp-rank-assumption",
@@ -47,27 +49,6 @@ Category = Literal[
 ]
 
 
-CHECKED = {"checked": True}  # validation context of rules whose patterns were compiled before
-
-
-def _regex(pattern: str, info: ValidationInfo) -> str:
-    if info.context == CHECKED:
-        return pattern
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
-
-
-Regex = Annotated[str, AfterValidator(_regex)]
-Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
 class FramePattern(Model):
     """One frame that must be in the traceback: a glob for its file, regexes for function and code."""
 
@@ -100,118 +81,6 @@ class Signature(Model):
         if not (self.exception or self.message or self.header or self.frames):
             raise ValueError("a signature needs at least one of exception, message, header, frames")
         return self
-
-
-class SourceMatchesFrame(Model):
-    """The line of the named frame stands in the source that serves, as the traceback printed it."""
-
-    check: Literal["source-matches-frame"]
-    frame: str
-    says: str
-
-
-class PatchState(Model):
-    """The defect's shape, as a shipped patch describes it, is in the source that serves."""
-
-    check: Literal["patch-state"]
-    patch: Id
-    frame: str  # where the defect raised
-    passes: tuple[str, ...] = ("applicable",)
-    says: str
-
-
-class ClassAttribute(Model):
-    """The class whose method the named frame is in assigns or inherits an attribute."""
-
-    check: Literal["class-attribute"]
-    frame: str
-    attribute: str
-    subtracted: bool = False  # and its method subtracts it from the argument
-    says: str
-
-
-class Argument(Model):
-    """A launch argument or a fact of the log, under any of its names, compared with a value."""
-
-    check: Literal["argument"]
-    names: tuple[str, ...]
-    at_least: int | None = None
-    equals: Regex = ""
-    says: str
-
-    @model_validator(mode="after")
-    def _compares(self) -> Argument:
-        if (self.at_least is None) == (not self.equals):
-            raise ValueError("give either at_least or equals")
-        return self
-
-
-class Stages(Model):
-    """The stage arithmetic of a stage-local list indexed with a global layer number.
-
-    Holds when it predicts an IndexError for every rank that raised one.
-    """
-
-    check: Literal["stages"]
-    layer: int = 0
-    says: str
-
-
-class StageOwnsLayer(Model):
-    """Whether a stage that raised owns the layer that is meant: `layer`, or the one that group 1 of the regex
-    `named` finds in the message.
-    """
-
-    check: Literal["stage-owns-layer"]
-    layer: int | None = None
-    named: Regex = ""
-    owned: bool = False
-    says: str
-
-    @model_validator(mode="after")
-    def _means_one(self) -> StageOwnsLayer:
-        if (self.layer is None) == (not self.named):
-            raise ValueError("give either layer or named")
-        if self.named and re.compile(self.named).groups != 1:
-            raise ValueError("named needs one group: the layer's number")
-        return self
-
-
-class NoOomKill(Model):
-    """Neither the kernel log nor the service manager tells of an OOM kill during the run."""
-
-    check: Literal["no-oom-kill"]
-    says: str
-
-
-class KernelMentions(Model):
-    """A line of the kernel log during the run."""
-
-    check: Literal["kernel-mentions"]
-    pattern: Regex
-    says: str
-
-
-class UnitResult(Model):
-    """What the service manager recorded of the run's end."""
-
-    check: Literal["unit-result"]
-    result: Regex
-    says: str
-
-
-Probe = Annotated[
-    SourceMatchesFrame
-    | PatchState
-    | ClassAttribute
-    | Argument
-    | Stages
-    | StageOwnsLayer
-    | NoOomKill
-    | KernelMentions
-    | UnitResult,
-    Field(discriminator="check"),
-]
 
 
 class PatchRemedy(Model):
@@ -268,21 +137,13 @@ class SettingRemedy(Model):
     id: Id
     set: str | PerEngine
     computes: Computation | Literal[""] = ""
-    named: Regex = ""
-    divides: Regex = ""
+    named: Capture = ""
+    divides: Capture = ""
     keys: tuple[str, ...] = ()
     otherwise: str = ""
     summary: str
     cost: str = ""
     proof: str = ""
-
-    @model_validator(mode="after")
-    def _groups(self) -> SettingRemedy:
-        for name in ("named", "divides"):
-            pattern = getattr(self, name)
-            if pattern and re.compile(pattern).groups != 1:
-                raise ValueError(f"{name} needs one group: the number")
-        return self
 
 
 class LayoutRemedy(Model):

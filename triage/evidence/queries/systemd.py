@@ -56,7 +56,12 @@ PROPERTIES = (
     "Restart",
     "LimitMEMLOCK",
     "LimitNOFILE",
+    "LimitNPROC",
     "MemoryMax",
+    "MemoryDenyWriteExecute",
+    "PrivateDevices",
+    "TasksMax",
+    "TimeoutStartUSec",
 )
 REPEATING = ("ExecStart", "EnvironmentFiles")  # a line for each
 _SIGNALLED = ("2", "3")  # ExecMainCode: CLD_KILLED, CLD_DUMPED

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from triage.evidence.model import Unanswered
+from triage.rules.checks import Probe
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding, FindingKind
-from triage.rules.probes import arguments, arithmetic, service, source
-from triage.rules.schema import Probe
+from triage.rules.probes import arguments, arithmetic, gpu, host, model, service, source
 
 # Every probe takes its own part of the rule and the context, and raises Unanswered when it cannot tell.
 _PROBES: dict[str, Callable[[Any, Context], Finding]] = {
@@ -23,6 +23,20 @@ _PROBES: dict[str, Callable[[Any, Context], Finding]] = {
     "no-oom-kill": service.no_oom_kill,
     "kernel-mentions": service.kernel_mentions,
     "unit-result": service.unit_result,
+    "kernel-silent": service.kernel_silent,
+    "log-mentions": service.log_mentions,
+    "config-number": model.config_number,
+    "package-version": host.package_version,
+    "environment": host.environment,
+    "unit-property": host.unit_property,
+    "limit": host.limit,
+    "space": host.space,
+    "memory": host.memory,
+    "glibc-older-than": host.glibc,
+    "port-listens": host.port_listens,
+    "gpu-capability": gpu.gpu_capability,
+    "fewer-gpus-than-ranks": gpu.fewer_gpus_than_ranks,
+    "driver-older-than-cuda": gpu.driver_older_than_cuda,
 }
 
 

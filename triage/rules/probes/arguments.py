@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from triage.evidence.model import Unanswered
+from triage.rules.checks import Argument
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
-from triage.rules.schema import Argument
 
 
 def argument(probe: Argument, context: Context) -> Finding:

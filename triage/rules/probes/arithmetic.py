@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from triage.evidence.model import Unanswered
+from triage.rules.checks import StageOwnsLayer, Stages
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding, Table
 from triage.rules.probes.splits import Splits, splits_of
-from triage.rules.schema import StageOwnsLayer, Stages
 from triage.rules.stages import Lookup, Stage, look_up
 
 MAX_LAYER_DIGITS = 4

@@ -7,9 +7,9 @@ import re
 from triage.evidence.logs import KERNEL
 from triage.evidence.model import Unanswered
 from triage.logs.model import Fault
+from triage.rules.checks import KernelMentions, KernelSilent, LogMentions, NoOomKill, UnitResult
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
-from triage.rules.schema import KernelMentions, NoOomKill, UnitResult
+from triage.rules.diagnosis import Finding, Result
 
 
 def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
@@ -30,6 +30,27 @@ def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
             return Finding("probe", "pass", f"{probe.says}: {fault.message}")
     _require_kernel_log(context)
     return Finding("probe", "fail", f"{probe.says}: the kernel log of the run has no such line")
+
+
+def kernel_silent(probe: KernelSilent, context: Context) -> Finding:
+    for fault in context.incident.faults:
+        if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
+            return Finding("probe", "fail", f"{probe.says}: {fault.message}")
+    _require_kernel_log(context)
+    return Finding("probe", "pass", f"{probe.says}: the kernel log of the run has no such line")
+
+
+def log_mentions(probe: LogMentions, context: Context) -> Finding:
+    """Among the other faults of the incident."""
+    for fault in context.incident.faults:
+        if fault is context.incident.initiator or fault.position == context.fault.position:
+            continue
+        said = f"{fault.type}: {fault.message}"
+        if re.search(probe.pattern, f"{said}\n{fault.header}"[:8192]):
+            result: Result = "fail" if probe.absent else "pass"
+            return Finding("probe", result, f"{probe.says}: {said[:300]}")
+    result = "pass" if probe.absent else "fail"
+    return Finding("probe", result, f"{probe.says}: no other fault of the run says so")
 
 
 def unit_result(probe: UnitResult, context: Context) -> Finding:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from triage.evidence.model import Unanswered
 from triage.logs.model import Frame
 from triage.patching.model import SourceFile, State
+from triage.rules.checks import ClassAttribute, PatchState, SourceMatchesFrame
 from triage.rules.context import Context
 from triage.rules.diagnosis import Excerpt, Finding
-from triage.rules.schema import ClassAttribute, PatchState, SourceMatchesFrame
 
 AROUND = 2  # lines shown before and after the one that is meant
 MENDED = (State.APPLIED, State.FIXED_UPSTREAM)
