@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from triage.evidence.queries import PythonTree, ReadFile, UnitRuns
 from triage.evidence.queries.journal import entries
 from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import ConnectionOptions, open_connection
+from triage.hosts.become import RootConnection
 
 pytestmark = pytest.mark.e2e
 TOKEN = "hf_" + "a1" * 16
@@ -56,8 +58,10 @@ ExecStart=/bin/sh -c 'test -e /run/lives && L=--live; exec /opt/sglang/bin/pytho
 Restart=always
 RestartSec=1
 """
-SETUP = """\
+PASSWORD = "correct horse"
+SETUP = f"""\
 set -e
+useradd --create-home --groups sudo boss; echo 'boss:{PASSWORD}' | chpasswd
 useradd --create-home svc; useradd --create-home plain; useradd --create-home narrow
 python3 -m venv --without-pip /opt/sglang
 site=$(echo /opt/sglang/lib/python3*/site-packages)
@@ -96,8 +100,8 @@ def evidence(box: Box) -> Iterator[Evidence]:
     """Evidence of the box, as one of its users."""
     opened = []
 
-    def ask_as(user: str, become: bool = False) -> LiveEvidence:
-        options = ConnectionOptions(ssh_config=box.ssh_config(), become=become)
+    def ask_as(user: str, become: bool = False, **more: Any) -> LiveEvidence:
+        options = ConnectionOptions(ssh_config=box.ssh_config(), become=become, **more)
         connection = open_connection(f"{user}@{box.name}", options)
         opened.append(connection)
         return LiveEvidence(connection)
@@ -190,6 +194,62 @@ def test_sudo_that_asks_for_a_password_says_so(evidence: Evidence) -> None:
         evidence("engineer", become=True)
     assert "password" in caught.value.happened
     assert "triage policy" in caught.value.next
+
+
+def test_a_sudo_password_is_asked_for_once_and_shown_to_nobody(box: Box, evidence: Evidence) -> None:
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return PASSWORD
+
+    as_boss = evidence("boss", become=True, ask=ask)
+    assert as_boss.ask(ReadFile("/etc/shadow")).value
+    (live,) = discover(as_boss, "live")  # what it feeds to an interpreter arrives whole
+    assert live.environment["HOME"] == "/home/svc"
+    assert live.version == "0.5.11"
+    assert len(asked) == 1
+    assert asked[0].startswith("sudo password on boss@")
+    seen = box.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; journalctl --no-pager", check=True).stdout
+    assert "COMMAND=" in seen
+    assert PASSWORD not in seen
+    assert PASSWORD not in repr(as_boss.recorded)
+
+
+def test_a_sudo_password_where_sudo_wants_none_does_not_reach_the_command(box: Box) -> None:
+    options = ConnectionOptions(ssh_config=box.ssh_config())
+    with closing(open_connection(f"ops@{box.name}", options)) as inner:
+        connection = RootConnection(inner, PASSWORD)
+        assert connection.run(["cat"], stdin=b"a\nb").stdout == b"a\nb"
+        assert b"".join(connection.stream(["cat"], timeout=10, stdin=b"c")) == b"c"
+        assert connection.run(["sh", "-c", "id -u; exit 7"]).code == 7
+
+
+def test_a_wrong_sudo_password_is_tried_once(box: Box, evidence: Evidence) -> None:
+    with pytest.raises(UnreachableError) as caught:
+        evidence("boss", become=True, ask=lambda prompt: "wrong")
+    assert caught.value.to.startswith("boss@")
+    assert "tried once" in caught.value.next
+    counted = box.run("journalctl _COMM=sudo | grep -c 'incorrect password attempt'", check=True).stdout
+    assert int(counted) == 1
+
+
+def test_a_log_in_with_a_password(box: Box, tmp_path: Path) -> None:
+    config = box.ssh_config().read_text().replace("IdentityFile", "#IdentityFile").replace("BatchMode", "#")
+    (tmp_path / "config").write_text(config)
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return PASSWORD
+
+    options = ConnectionOptions(ssh_config=tmp_path / "config", ask=ask)
+    with closing(open_connection(f"boss@{box.name}", options)) as connection:
+        assert connection.run(["id", "-un"]).stdout == b"boss\n"
+    assert asked == [f"Password of boss@{box.address}:22: "]
+    wrong = ConnectionOptions(ssh_config=tmp_path / "config", ask=lambda prompt: "no")
+    with pytest.raises(UnreachableError, match="password: refused"):
+        open_connection(f"boss@{box.name}", wrong)
 
 
 def test_the_sudoers_lines_of_the_policy_are_enough_and_not_more(evidence: Evidence) -> None:

@@ -480,3 +480,25 @@ def test_an_account_whose_shell_does_not_run_commands(server: Server, tmp_path: 
 def fingerprint(public_key: Path) -> str:
     out = subprocess.run(["ssh-keygen", "-lf", str(public_key)], check=True, capture_output=True).stdout
     return out.split()[1].decode()
+
+
+def test_a_passphrase_is_asked_for_where_a_person_can_be(server: Server) -> None:
+    path = server.home / ".ssh" / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(path)], check=True, timeout=60)
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return "open sesame"
+
+    connection = open_connection("box", server.options(ask=ask))
+    connection.close()
+    assert asked == [f"Passphrase of {path}: "]
+    for answer in ("wrong", None):
+        with pytest.raises(UnreachableError, match=r"id_ed25519: ") as caught:
+            open_connection("box", server.options(ask=lambda prompt, answer=answer: answer))
+        assert "sesame" not in str(caught.value)
+    server.alias("BatchMode yes")
+    with pytest.raises(UnreachableError, match="it has a passphrase; run ssh-add"):
+        open_connection("box", server.options(ask=ask))
+    assert len(asked) == 1

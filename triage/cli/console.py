@@ -40,6 +40,20 @@ def working(doing: str) -> Iterator[None]:
         yield
 
 
+def ask_secret(prompt: str) -> str | None:
+    """What a person types without it being shown; None where there is no person."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    import getpass
+
+    from triage.report.safe import safe_line
+
+    try:
+        return getpass.getpass(safe_line(prompt))
+    except EOFError:
+        return None
+
+
 def agreed(question: str, yes: bool) -> bool:
     """Ask a person, unless `yes` was said beforehand. Without a person or an answer, it is no."""
     if yes or not sys.stdin.isatty():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -69,7 +70,11 @@ def one_host(name: str, given: Path | None = None) -> Host:
 def connection_options(
     host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, stop: Event | None = None
 ) -> ConnectionOptions:
-    """How to reach a host: what the command line says, then the inventory."""
+    """How to reach a host: what the command line says, then the inventory.
+
+    Nobody is asked for a password for one of many (`stop`): each would have to be told which it is for.
+    """
+    from triage.cli.console import ask_secret
     from triage.hosts import ConnectionOptions
 
     settings = host.settings
@@ -82,6 +87,7 @@ def connection_options(
         port=settings.port,
         identity_file=Path(settings.identity_file).expanduser() if settings.identity_file else None,
         stop=stop,
+        ask=None if stop else cache(ask_secret),  # once, also where the connection is dialled again
     )
 
 

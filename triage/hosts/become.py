@@ -1,13 +1,15 @@
-"""Commands as root, through sudo that asks no password."""
+"""Commands as root, through sudo, with a password where it asks for one."""
 
 from __future__ import annotations
 
 import math
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 
 from triage.errors import UnreachableError
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
+from triage.hosts.options import Ask
 
 _REFUSED = re.compile(
     rb"^sudo: (?:a terminal|a password) is required|^sudo: [^\n]*not allowed"
@@ -15,36 +17,51 @@ _REFUSED = re.compile(
     re.MULTILINE,
 )
 _NOT_FOUND = re.compile(rb"^sudo: [^\n]*: command not found", re.MULTILINE)
+_PASSWORD = b"password is required"
+
+# sudo takes the password from the first line of standard input, where it asks for one: for some commands it
+# may not. What it leaves, up to a mark, is not for the command.
+_SKIP = 'while IFS= read -r line && [ "$line" != "$1" ]; do :; done; shift; exec "$@"'
 
 
-def become_root(connection: Connection) -> Connection:
-    """`connection` as root: itself where it already is.
+def become_root(connection: Connection, ask: Ask | None = None) -> Connection:
+    """`connection` as root: itself where it already is. A password is asked for once, where sudo wants one.
 
-    Raises UnreachableError, with the connection closed, when sudo lets us run nothing without a password.
+    Raises UnreachableError, with the connection closed, when sudo does not let us.
     """
     if connection.run(["id", "-u"]).stdout.strip() == b"0":
         return connection
     allowed = connection.run(["sudo", "-n", "-l"])
     if allowed.code == 0:
         return RootConnection(connection)
+    next = "allow it without a password (`triage policy` prints sudoers lines), or log in as root"
+    if ask is not None and _PASSWORD in allowed.stderr:
+        password = ask(f"sudo password on {connection.address}: ")
+        if password:
+            allowed = connection.run(["sudo", "-k", "-S", "-p", "", "-v"], stdin=f"{password}\n".encode())
+            if allowed.code == 0:
+                return RootConnection(connection, password)
+            next = "repeat with the right password; it was tried once"
     connection.close()
     said = allowed.stderr.decode("utf-8", "replace").strip().splitlines()
     raise UnreachableError(
         "becoming root on",
         connection.address,
         "there is no sudo" if allowed.code == 127 else said[-1][:200] if said else "sudo refused",
-        "allow it without a password (`triage policy` prints sudoers lines), or log in as root",
+        next,
     )
 
 
 class RootConnection:
-    """Puts `sudo -n` before every command; what sudo does not allow runs as the ordinary user.
+    """Puts sudo before every command; what sudo does not allow runs as the ordinary user.
 
-    `timeout` stands behind sudo: a process of root cannot be ended by the user who started it.
+    A password goes to sudo's standard input alone, never onto a command line. `timeout` stands behind
+    sudo: a process of root cannot be ended by the user who started it.
     """
 
-    def __init__(self, inner: Connection) -> None:
+    def __init__(self, inner: Connection, password: str = "") -> None:
         self._inner = inner
+        self._password = password
 
     @property
     def name(self) -> str:
@@ -62,7 +79,8 @@ class RootConnection:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
-        output = self._inner.run(_sudo(argv, timeout), stdin=stdin, timeout=timeout + 2, limit=limit)
+        words, before = self._sudo(argv, timeout)
+        output = self._inner.run(words, stdin=before + stdin, timeout=timeout + 2, limit=limit)
         if output.code == 1 and _REFUSED.search(output.stderr):
             return self._inner.run(argv, stdin=stdin, timeout=timeout, limit=limit)
         if output.code == 1 and _NOT_FOUND.search(output.stderr):
@@ -71,12 +89,18 @@ class RootConnection:
             return Output(None, output.stdout, output.stderr, "time")
         return output
 
-    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
-        return self._inner.stream(_sudo(argv, timeout), timeout=timeout)
+    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
+        words, before = self._sudo(argv, timeout)
+        return self._inner.stream(words, timeout=timeout, stdin=before + stdin)
 
     def close(self) -> None:
         self._inner.close()
 
-
-def _sudo(argv: Sequence[str], timeout: float) -> tuple[str, ...]:
-    return ("sudo", "-n", "--", "timeout", "-k", "2", str(math.ceil(timeout)), *argv)
+    def _sudo(self, argv: Sequence[str], timeout: float) -> tuple[tuple[str, ...], bytes]:
+        """The command line, and what comes before its standard input."""
+        limited = ("timeout", "-k", "2", str(math.ceil(timeout)), *argv)
+        if not self._password:
+            return ("sudo", "-n", "--", *limited), b""
+        mark = secrets.token_hex(16)
+        words = ("sudo", "-k", "-S", "-p", "", "--", "sh", "-c", _SKIP, "sh", mark, *limited)
+        return words, f"{self._password}\n{mark}\n".encode()

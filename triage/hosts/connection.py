@@ -63,7 +63,7 @@ class Connection(Protocol):
         """
         ...
 
-    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
+    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
         """Yield standard output as it comes; b"" at least once a second while nothing does.
 
         Ends with the command, at `timeout` seconds, or when the iterator is closed, which ends the

@@ -46,10 +46,14 @@ class LocalConnection:
         finally:
             _end(process, capture.cut != "")
 
-    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
-        process = _start(argv, False)
+    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
+        """As Connection's; `stdin` is at most what a pipe holds."""
+        process = _start(argv, bool(stdin))
         if isinstance(process, Output):
             return
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(stdin)
         deadline = time.monotonic() + timeout
         try:
             with selectors.DefaultSelector() as selector:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Literal
 
+Ask = Callable[[str], "str | None"]  # from a prompt to what a person typed
 HostKeyPolicy = Literal["strict", "accept-new"]
 
 
@@ -18,9 +20,10 @@ class ConnectionOptions:
     known: refused, or added to known_hosts; a changed key is always refused, whatever the
     configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
     the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
-    root through `sudo -n`. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
+    root through sudo. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
     they are of the host itself, not of its jumps. Once `stop` is set, whatever runs is ended, on the host
-    too, and raises KeyboardInterrupt.
+    too, and raises KeyboardInterrupt. `ask` gets a password or passphrase from a person; without it, or with
+    None from it, there is none.
     """
 
     ssh_config: Path | None = None
@@ -32,6 +35,7 @@ class ConnectionOptions:
     port: int = 0
     identity_file: Path | None = None
     stop: Event | None = None
+    ask: Ask | None = None
 
 
 def check(stop: Event | None) -> None:

@@ -80,11 +80,11 @@ class SshConnection:
         kept.add("stderr", without_pid(capture.stderr))
         return kept.output(128 - code if 128 < code <= 192 else code)
 
-    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
+    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
         deadline = time.monotonic() + timeout
         complaints = Capture(CHUNK)
         with self._channel(argv, timeout) as channel:
-            channel.shutdown_write()
+            _feed(channel, stdin)
             try:
                 while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
                     check(self._options.stop)

@@ -50,6 +50,7 @@ class Target:
     connect_timeout: float
     keepalive: int  # seconds, 0 for none
     compression: bool
+    prompts: bool  # whether a person may be asked
 
     @property
     def address(self) -> str:
@@ -98,6 +99,7 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
         connect_timeout=timeout if timeout > 0 else options.connect_timeout,
         keepalive=keepalive,
         compression=value("compression").lower() == "yes",
+        prompts=value("batchmode").lower() != "yes",
     )
 
 

@@ -79,7 +79,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             raise _unreachable(target, error, said) from None
         shown = transport.get_remote_server_key()
         check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key)
-        authenticate(transport, target)
+        authenticate(transport, target, options.ask)
         if target.keepalive > 0:
             transport.set_keepalive(target.keepalive)
         return Line(transport, stack.pop_all().close)
