@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from triage.errors import UnreachableError
+from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
 from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.jsontext import parse_json
+from triage.verify.containers import Inside
 from triage.verify.model import Load, Request
 from triage.verify.service import reason_of
 
@@ -169,6 +171,9 @@ def client_of(
             "find the port of", deployment.name, "neither its arguments nor its engine say it", "ss -tlnp"
         )
     python = deployment.python or "python3"
+    container = container_of(deployment)
+    if container is not None:
+        connection = Inside(connection, *container)
     return Client(connection, python, deployment.host, port, key=key, timeout=timeout)
 
 

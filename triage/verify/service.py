@@ -210,6 +210,12 @@ class ProcessService:
 
 def service_of(connection: Connection, deployment: Deployment) -> Service | None:
     """What restarts a deployment; None for a process of which nobody knows how it was started."""
+    from triage.evidence.containers import container_of
+    from triage.verify.containers import ContainerService
+
+    container = container_of(deployment)
+    if container is not None:
+        return ContainerService(connection, *container, deployment.name)
     return SystemdService(connection, deployment.unit) if deployment.unit else None
 
 
@@ -245,7 +251,7 @@ def reason_of(output: Output) -> str:
 
 def refused(output: Output) -> bool:
     """Whether a command failed for lack of rights."""
-    denial = rb"authentication required|access denied|permission denied|sudo:"
+    denial = rb"authentication required|access denied|permission denied|sudo:|not permitted"
     return bool(re.search(denial, output.stderr, re.IGNORECASE))
 
 

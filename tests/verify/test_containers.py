@@ -1,0 +1,95 @@
+"""A service in a container. What plays docker is tests/verify/docker.py; the service is a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.verify.conftest import SERVER, free_port
+from tests.verify.docker import ID
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts.local import LocalConnection
+from triage.verify.client import client_of
+from triage.verify.containers import ContainerService
+from triage.verify.history import History
+from triage.verify.run import Options, verify
+from triage.verify.service import service_of
+
+BRIEF = Options(requests=2, repeats=1, concurrency=1, max_tokens=8, timeout=60, request_timeout=10)
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its state directory, with a service that is not started yet."""
+    program = tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    shutil.copy(Path(__file__).with_name("docker.py"), program)
+    program.write_text(program.read_text().replace("/usr/bin/env python3", sys.executable))
+    program.chmod(0o755)
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("DOCKER_STATE", str(state))
+    yield state
+    pid = (state / "pid").read_text() if (state / "pid").exists() else ""
+    if pid and Path(f"/proc/{pid}").exists():
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def deployment(docker: Path, start: str = "ready") -> Deployment:
+    port = free_port()
+    (docker / "command.json").write_text(json.dumps([sys.executable, str(SERVER), str(port), "ok", start]))
+    where = {"manager": "docker", "container": ID, "state": "exited"}
+    return Deployment("kimi", engine="sglang", python=sys.executable, port=port, **where)
+
+
+def test_it_is_restarted_followed_and_proven(docker: Path, tmp_path: Path):
+    found = deployment(docker)
+    connection = LocalConnection()
+    service = service_of(connection, found)
+    assert isinstance(service, ContainerService)
+    assert service.state().dead
+    result = verify(connection, found, BRIEF, history=History(tmp_path / "history"))
+    assert (result.start.ready, result.start.restarted) == (True, True), result.reason
+    assert "Load weight end" in [phase.name for phase in result.start.phases]
+    assert result.metrics
+    assert service.state().run == result.start.invocation
+    again = verify(connection, found, BRIEF, history=History(tmp_path / "history"))
+    assert again.start.ready
+    assert again.start.invocation != result.start.invocation
+
+
+def test_one_that_dies_while_it_starts_is_said(docker: Path, tmp_path: Path):
+    begin = time.monotonic()
+    result = verify(LocalConnection(), deployment(docker, "dies"), BRIEF, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", True)
+    assert "exited, exit status 1" in result.reason
+    assert time.monotonic() - begin < 50  # and not at the end of the time
+
+
+def test_its_endpoint_is_asked_from_inside(docker: Path):
+    found = deployment(docker)
+    connection = LocalConnection()
+    assert client_of(connection, found).models().error
+    ContainerService(connection, "docker", ID, "kimi").restart()
+    deadline = time.monotonic() + 30
+    while client_of(connection, found).models().models != ("tiny",):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_what_docker_refuses_is_said(docker: Path):
+    connection = LocalConnection()
+    with pytest.raises(UnreachableError, match="No such container"):
+        ContainerService(connection, "docker", "8" * 64, "gone").state()
+    (docker / "refuses").write_text("yes")
+    with pytest.raises(RefusedError, match="permission denied"):
+        ContainerService(connection, "docker", ID, "kimi").restart()

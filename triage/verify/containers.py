@@ -1,0 +1,96 @@
+"""A service that docker or podman runs, also one that compose made: its state, its restart, its log.
+
+    $ docker inspect --type=container --format '{{json .State}}' kimi
+    {"Status":"running","Running":true,"Pid":4711,"ExitCode":0,"OOMKilled":false,"StartedAt":"2026-...",...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.queries.containers import Tool
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
+from triage.jsontext import parse_json
+from triage.verify.service import ServiceState, reason_of, refused
+
+STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
+DEAD = ("exited", "dead", "created", "stopped", "configured")
+LEFT = ("removing", "paused", "stopping")
+
+
+class ContainerService:
+    """One container. A run of it is named by the time when it was started."""
+
+    def __init__(self, connection: Connection, tool: Tool, id: str, name: str) -> None:
+        self.name = name
+        self._connection = connection
+        self._tool = tool
+        self._id = id
+
+    def state(self) -> ServiceState:
+        output = self._run("ask for the state of", "inspect", "--type=container", "--format={{json .State}}")
+        try:
+            found = parse_json(output.stdout)
+            status, started, pid = str(found["Status"]), str(found["StartedAt"]), int(found["Pid"])
+            code, out_of_memory = int(found["ExitCode"]), bool(found.get("OOMKilled"))
+        except (ValueError, LookupError, TypeError):
+            raise UnreachableError(
+                f"ask {self._tool} for the state of",
+                f"{self.name} on {self._connection.name}",
+                "its answer makes no sense",
+                f"{self._tool} inspect {self.name}",
+            ) from None
+        restarting = status == "restarting"
+        ended = restarting or status in DEAD
+        detail = f"{status}, exit status {code}" if ended else status
+        return ServiceState(
+            active="failed" if ended and code else "inactive" if ended else "active",
+            run=started,
+            pid=pid or None,
+            detail=f"{detail}, out of memory" if ended and out_of_memory else detail,
+            pending=status in LEFT,
+            restarting=restarting,
+        )
+
+    def restart(self) -> None:
+        self._run("restart", "restart", f"--time={STOP_GRACE}", timeout=STOP_GRACE + 60)
+
+    def follow(self, run: str, timeout: float) -> Iterator[bytes]:
+        argv = (self._tool, "logs", "--follow", "--since", run, self._id)
+        return self._connection.stream(("sh", "-c", 'exec "$@" 2>&1', "sh", *argv), timeout=timeout)
+
+    def _run(self, doing: str, *arguments: str, timeout: float = 30.0) -> Output:
+        output = self._connection.run((self._tool, *arguments, self._id), timeout=timeout)
+        if output.code == 0:
+            return output
+        what = (f"{doing} {self.name} on", self._connection.name, reason_of(output))
+        if refused(output):
+            raise RefusedError(*what, f"join group {self._tool} there, or repeat it with --become")
+        raise UnreachableError(*what, f"{self._tool} ps --all")
+
+
+class Inside:
+    """Commands in a container instead of on its host: there are the service's interpreter and its address."""
+
+    def __init__(self, connection: Connection, tool: Tool, id: str) -> None:
+        self._connection = connection
+        self._prefix = (tool, "exec", "--interactive", id)
+        self.name = connection.name
+        self.address = connection.address
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+        limit: int = DEFAULT_LIMIT,
+    ) -> Output:
+        return self._connection.run((*self._prefix, *argv), stdin=stdin, timeout=timeout, limit=limit)
+
+    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
+        return self._connection.stream((*self._prefix, *argv), timeout=timeout)
+
+    def close(self) -> None:
+        """The connection is its owner's."""
