@@ -141,7 +141,9 @@ def test_the_dead_service_and_its_tree(evidence: Evidence, user: str) -> None:
 
 @pytest.mark.parametrize("user", ["root", "engineer"])
 def test_the_journal_of_its_run(evidence: Evidence, user: str) -> None:
-    told = messages(evidence(user), "dead")
+    asked = evidence(user)
+    told = messages(asked, "dead")
+    assert {each.key.partition(" ")[0]: each.missing for each in asked.recorded}["journal-windows"] == ""
     assert told[0].startswith("Started dead.service")
     assert any(len(text) > 5000 and "api_key='<token-1>'" in text for text in told)
     assert any(text.startswith("bad \\xff \x1b[31mred") for text in told)

@@ -314,3 +314,10 @@ def test_grep_finds_what_the_reader_looks_for(tmp_path: Path) -> None:
 def test_what_grep_cannot_say_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="grep -E"):
         extended(pattern)
+
+
+def test_a_c_shell_takes_the_script_as_it_is() -> None:
+    """As a login shell it would put its history in the place of a `!`, and ends a word at the line's end."""
+    script = QUERY.argv()[2]
+    assert "!" not in script
+    assert "\n" not in script

@@ -55,16 +55,21 @@ send() {
         journal --output=export $fields --cursor="$sent" --lines=$short "$@" || printf "FAILED=1\n\n";
     } | $pack;
 };
+told() {
+    case $# in
+        2) first=$1; count=$1; next=$2 ;;
+        3) first=$1; count=$2; next=$3 ;;
+        *) next= ;;
+    esac;
+};
 at=$(journal --output=export "$@" | sed -n "s/^__CURSOR=//p;q");
 before=; sent=; lines=$short; span=0; reach=$long; owed=2; again=;
 while [ "$at" ]; do
     told=$(journal --output=cat --show-cursor --cursor="$at" --lines=$lines "$@" |
-        grep -naE -e "$places" -e "^-- cursor: " | sed -n "\$s/:-- cursor: / /p;1s/:.*//p");
-    first=${told%%[!0-9]*}; next=${told##* }; count=${told%% *}; count=${count##*[!0-9]};
-    case $first.$count.$next in
-        [0-9]*.[0-9]*.s=*) ;;
-        *) printf "FAILED=1\n\n" | $pack; exit 1 ;;
-    esac;
+        grep -naE -e "$places" -e "^-- cursor: " |
+        sed -n "\$s/^\([0-9]*\):-- cursor: \(s=[0-9A-Za-z;=]*\)\$/\1 \2/p;1s/:.*//p");
+    told $told;
+    if [ -z "$next" ]; then printf "FAILED=1\n\n" | $pack; exit 1; fi;
     hit=; if [ $first -lt $count ]; then hit=1; reach=$((2 * short)); fi;
     last=; if [ $count -le $lines ] || [ "$next" = "$at" ]; then last=1; fi;
     if [ $lines -le $short ]; then
