@@ -31,8 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def padded(data: bytes, size: int) -> bytes:
-    """A log with healthy lines of its own kind around it, and where nothing is being read: no traceback, and no
-    request that is logged."""
+    """A log with healthy lines of its own kind around it, and where nothing is being read, be it a traceback
+    or a request."""
     find = finder()
     assert find is not None
     rows = data.splitlines(keepends=True)
