@@ -46,6 +46,12 @@ def test_the_frames_agree_and_the_message_does_not():
     assert near(one) == [("one", ("frames",), ("the message does not match spots",))]
 
 
+def test_the_frame_agrees_and_its_code_does_not():
+    one = rule("one", "{exception: ^ValueError$, frames: [{file: /zebra.py, code: lions}]}")
+    expected = ("the frame of /zebra.py is not at lions",)
+    assert near(one) == [("one", ("exception", "frames"), expected)]
+
+
 def test_a_class_that_everybody_raises_is_not_near():
     assert near(rule("one", "{exception: ^ValueError$, message: spots}")) == []
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from triage.rules.categories import CATEGORIES
 from triage.rules.checks import Probe
-from triage.rules.schema import Category, RemedySpec, Rule, Signature
+from triage.rules.schema import Category, Place, RemedySpec, Rule, Signature
 
 INDEX = "index.md"
 REGENERATE = "make docs"
 GENERATED = f"Generated from the rule files by `{REGENERATE}`; edits go there."
+PLACES: Mapping[Place, str] = {
+    "kernel-log": "the kernel log of the run",
+    "other-ranks": "what other ranks said, or did not say",
+    "other-hosts": "the logs of the run's other hosts",
+    "worker-log": "the lines of the engine's own processes",
+    "earlier-lines": "the lines before it",
+}
 ROLES = {
     "cause": "A cause: what has to be mended.",
     "consequence": "A consequence: what brought it about stands elsewhere, and is the answer there.",
@@ -120,8 +127,12 @@ def _confirmation(rule: Rule) -> Iterator[Block]:
         yield Block("text", "On the host, all of these must hold:")
         yield from map(_probe, rule.probes)
     if rule.falsifiers:
-        yield Block("text", "It is refuted where one of these does not hold:")
+        yield Block("text", "It is refuted, or in doubt, where one of these does not hold:")
         yield from map(_probe, rule.falsifiers)
+    if rule.cause_in:
+        yield Block(
+            "text", f"Its cause is looked for in {', '.join(map(PLACES.__getitem__, rule.cause_in))}."
+        )
 
 
 def _probe(probe: Probe) -> Block:

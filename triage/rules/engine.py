@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Incident
 from triage.patching.model import SourceTree
-from triage.rules import probes, witness
+from triage.rules import elsewhere, probes, witness
 from triage.rules.context import Context
 from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Verdict
 from triage.rules.match import Match, match
@@ -77,11 +77,13 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
         *(probes.run(probe, context, "probe") for probe in rule.probes),
         *(probes.run(probe, context, "falsifier") for probe in rule.falsifiers),
     ]
+    outcome = _outcome(rule, findings)
+    findings += elsewhere.findings(rule.cause_in, context)
     return Diagnosis(
         rule=rule.id,
         category=rule.category,
         role=rule.role,
-        outcome=_outcome(rule, findings),
+        outcome=outcome,
         title=rule.title,
         explanation=rule.explanation.strip(),
         findings=tuple(findings),

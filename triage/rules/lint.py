@@ -62,6 +62,7 @@ def lint(directories: Iterable[Path], patches: Iterable[str]) -> tuple[Problem, 
 
 def _of_rule(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:
     yield from _style(rule)
+    yield from _places(rule)
     yield from _remedies(rule, patches)
     for number, signature in enumerate(rule.signatures):
         for key, pattern, whole in _patterns(signature):
@@ -95,6 +96,13 @@ def _style(rule: Rule) -> Iterator[tuple[str, str]]:
     for key, text in (("title", rule.title), ("explanation", rule.explanation)):
         if TO_WRITE in text:
             yield key, "it is still to be written"
+
+
+def _places(rule: Rule) -> Iterator[tuple[str, str]]:
+    if rule.role == "consequence" and not rule.cause_in:
+        yield "cause_in", "a consequence must say where its cause is to be looked for"
+    elif rule.role != "consequence" and rule.cause_in:
+        yield "cause_in", f"a {rule.role} has its cause nowhere else"
 
 
 def _remedies(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:

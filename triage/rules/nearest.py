@@ -21,7 +21,7 @@ class Nearest:
 
     rule: str
     title: str
-    agrees: tuple[str, ...]  # `exception`, `message`, `header`, `frames`
+    agrees: tuple[str, ...]  # `exception`, `message`, `header`, `frames`, `code`
     differs: tuple[str, ...]
 
 
@@ -77,8 +77,12 @@ def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_
     alone = [any(match.is_frame(frame, one) for one in fault.frames) for frame in signature.frames]
     for frame, holds in zip(signature.frames, alone, strict=True):
         name = frame.file.rpartition("/")[2].replace("*", "")
-        weight = len(name) + literals(frame.code) if holds else 0
-        yield _Part("frames", holds, weight, f"there is no frame {_in_words(frame)}")
+        place = frame.model_copy(update={"code": ""})
+        there = any(match.is_frame(place, one) for one in fault.frames)
+        yield _Part("frames", there, len(name), f"there is no frame {_in_words(place)}")
+        if frame.code and there:
+            said = f"the frame of {frame.file} is not at {frame.code}"
+            yield _Part("code", holds, literals(frame.code), said)
     if signature.frames and all(alone) and match.named_frames(signature, fault) is None:
         yield _Part("order", False, 0, "its frames stand in another order, or are not the innermost")
     if signature.phase:
@@ -93,5 +97,4 @@ def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_
 def _in_words(frame: FramePattern) -> str:
     words = [f"of {frame.file}"]
     words += [f"in {frame.function}"] if frame.function else []
-    words += [f"at {frame.code}"] if frame.code else []
     return " ".join(words)

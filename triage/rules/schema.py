@@ -180,12 +180,15 @@ class Cases(Model):
     near: tuple[LogCase, ...] = Field(min_length=1)
 
 
+Place = Literal["kernel-log", "other-ranks", "other-hosts", "worker-log", "earlier-lines"]
+
+
 class Rule(Model):
     """One known cause, consequence or harmless look-alike.
 
     `conclusive` says that the message alone leaves no other cause: then a match without probes is
-    `confirmed`. A `fallback` counts only where no other rule stands. `affected` is a hint for people, never a
-    reason.
+    `confirmed`. A `fallback` counts only where no other rule stands. `cause_in` says where the cause of a
+    consequence must be looked for. `affected` is a hint for people, never a reason.
     """
 
     id: Id
@@ -196,6 +199,7 @@ class Rule(Model):
     affected: str = ""
     conclusive: bool = False
     fallback: bool = False
+    cause_in: tuple[Place, ...] = ()
     signatures: tuple[Signature, ...] = Field(min_length=1)
     explanation: str
     probes: tuple[Probe, ...] = ()

@@ -14,7 +14,7 @@ from triage.rules.diagnosis import Finding, Result
 
 def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
     """Looks at the unit's result and at the incident's faults, which hold the kernel's lines of the run."""
-    kills = [fault for fault in context.incident.faults if _is_oom_kill(fault)]
+    kills = [fault for fault in _vouched(context) if _is_oom_kill(fault)]
     if kills or context.deployment.result == "oom-kill":
         told = kills[0].message if kills else "the unit's result is oom-kill"
         return Finding("falsifier", "fail", f"{probe.says}: {told}")
@@ -25,7 +25,7 @@ def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
 
 
 def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
-    for fault in context.incident.faults:
+    for fault in _vouched(context):
         if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
             return Finding("probe", "pass", f"{probe.says}: {fault.message}")
     _require_kernel_log(context)
@@ -33,7 +33,7 @@ def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
 
 
 def kernel_silent(probe: KernelSilent, context: Context) -> Finding:
-    for fault in context.incident.faults:
+    for fault in _vouched(context):
         if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
             return Finding("probe", "fail", f"{probe.says}: {fault.message}")
     _require_kernel_log(context)
@@ -42,7 +42,7 @@ def kernel_silent(probe: KernelSilent, context: Context) -> Finding:
 
 def log_mentions(probe: LogMentions, context: Context) -> Finding:
     """Among the other faults of the incident."""
-    for fault in context.incident.faults:
+    for fault in _vouched(context):
         if fault is context.incident.initiator or fault.position == context.fault.position:
             continue
         said = f"{fault.type}: {fault.message}"
@@ -59,6 +59,11 @@ def unit_result(probe: UnitResult, context: Context) -> Finding:
         raise Unanswered("the service manager's record of the run is not known")
     holds = re.fullmatch(probe.result, result) is not None
     return Finding("probe", "pass" if holds else "fail", f"{probe.says}: result {result}")
+
+
+def _vouched(context: Context) -> tuple[Fault, ...]:
+    """Without the faults that a user can have sent: neither proof nor refutation stands on them."""
+    return tuple(fault for fault in context.incident.faults if not fault.doubt)
 
 
 def _require_kernel_log(context: Context) -> None:
