@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -43,6 +44,19 @@ def test_what_was_given_to_the_plan_is_given_to_the_change(root: Path) -> None:
     made = triage(*shlex.split(command), "--yes", cwd=root.parent)
     assert made.returncode == 0, made.stderr
     assert "start_layer" in module_path(root, BACKEND).read_text()
+
+
+def test_a_remedy_reaches_the_same_host(tmp_path: Path) -> None:
+    """From a real diagnosis of this machine, with the log of a crash of the story."""
+    log = Path("tests/corpus/sglang-0.5.11-pp8-triton/log").resolve()
+    (tmp_path / "my config").write_text("")
+    document = json.loads(
+        triage("diagnose", "local", "--log", str(log), "--format", "json", *CONNECTION, cwd=tmp_path).stdout
+    )
+    remedies = [item for each in document["incidents"][-1]["diagnoses"] for item in each["remedies"]]
+    commands = [item["command"] for item in remedies if item["command"].startswith("triage ")]
+    assert commands
+    assert all(command.startswith(f"triage patch local {SPELLED} ") for command in commands)
 
 
 def test_without_a_command_nothing_is_taken_over() -> None:

@@ -220,6 +220,7 @@ def test_a_person_is_asked(root: Path, triage: Triage, answer: str, code: int) -
         (("--id", ID, "--given", "pool_class"), 2, "NAME=VALUE"),
         (("--id", ID, "--python", "/no/python"), 3, "--python"),
         (("--id", ID, "--patches", "/no/patches"), 2, "no such directory"),
+        (("--id", ID, "--ledger", "/etc/passwd"), 4, "/etc/passwd is not a directory"),
     ],
 )
 def test_refusals(root: Path, triage: Triage, words: tuple[str, ...], code: int, expected: str) -> None:

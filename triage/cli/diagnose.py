@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console, targets
+from triage.cli import again, console, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -110,6 +110,7 @@ def diagnose(
             console.working(f"reading {host}"),
         ):
             report = pipeline.diagnose(evidence, known, unit or one.settings.unit, *logs)
+    report = again.in_report(report)
     show(report, format)
     if bug_report is not None:
         _write_bug_report(report, bug_report)

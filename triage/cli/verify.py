@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console
+from triage.cli import again, console
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -77,6 +77,7 @@ def verify(
     )
     with connected(host, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
+    diagnosis = diagnosis and again.in_report(diagnosis)
     _show(result, diagnosis, format)
     if report is not None:
         from triage.report import documents, json

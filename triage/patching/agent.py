@@ -665,7 +665,10 @@ def installed_version(change: "Json") -> "str":
 
 def own_ledger(request: "Json") -> "Ledger":
     usual = SYSTEM_LEDGER if os.geteuid() == 0 else home_ledger("~")
-    return Ledger(os.path.abspath(os.path.expanduser(request.get("ledger") or usual)))
+    directory = os.path.abspath(os.path.expanduser(request.get("ledger") or usual))
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise Refused("ledger", f"{directory} is not a directory")
+    return Ledger(directory)
 
 
 def other_ledgers(request: "Json") -> "list[str]":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
     patches: dict[str, tuple[Patch, Path]] = {}
     for directory in (shipped_directory("patches"), *directories):
         if not directory.is_dir():
-            raise UsageError("reading patches", str(directory), "there is no such directory", "ls -d PATCHES")
+            happened = "it is not a directory" if directory.exists() else "there is no such directory"
+            next = shlex.join(("ls", str(directory.parent)))
+            raise UsageError("reading patches", str(directory), happened, next)
         for path in sorted(directory.rglob("*.yaml")):
             patch = load_patch(path)
             if patch.id in patches:
