@@ -116,7 +116,7 @@ def _one_stage(spec: SettingRemedy, context: Context) -> Computed:
 
 
 def _gpus_for_weights(spec: SettingRemedy, context: Context) -> Computed:
-    weights, memory = context.weights(), _memory(context)
+    weights, memory = context.checkpoint.weights(), _memory(context)
     layout = context.layout
     ranks = layout.tp * layout.pp
     needed = numbers.gpus_for(weights, memory)

@@ -7,16 +7,16 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triage.evidence.asran import as_it_ran
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
-from triage.jsontext import parse_json
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
+    from triage.rules.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -97,40 +97,23 @@ class Context:
             raise Unanswered(f"{module} is not in the tree that serves ({self.deployment.package_root})")
         return found
 
-    def model_config(self) -> Mapping[str, Any]:
-        """The language model's part of config.json. Raises Unanswered."""
-        from triage.evidence.queries import ReadFile
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The model that the run served."""
+        from triage.rules.checkpoint import Checkpoint
 
-        model = self.ran.model
-        if not model.startswith("/"):
-            raise Unanswered(f"the model {model or '?'} is not a path on the host")
-        answer = self.evidence.ask(ReadFile(f"{model.rstrip('/')}/config.json"))
-        try:
-            config = parse_json(answer.require())
-        except ValueError:
-            raise Unanswered(f"{model}/config.json is not JSON") from None
-        if not isinstance(config, dict):
-            raise Unanswered(f"{model}/config.json is not a JSON object")
-        nested = config.get("text_config")
-        return {**config, **nested} if isinstance(nested, dict) else config
-
-    def weights(self) -> int:
-        """Bytes of the model's weight files. Raises Unanswered."""
-        from triage.evidence.queries import ListDirectory
-
-        model = self.ran.model
-        if not model.startswith("/"):
-            raise Unanswered(f"the model {model or '?'} is not a path on the host")
-        files = self.evidence.ask(ListDirectory(model)).require()
-        sizes = [file.size for file in files if file.kind == "file" and file.name.endswith(".safetensors")]
-        if not sizes:
-            raise Unanswered(f"{model} holds no weight files, or links to them")
-        return sum(sizes)
+        revision = self.argument(("revision",))
+        given = (
+            revision.value if revision and re.fullmatch(r"[\w.-]{1,80}", revision.value, re.ASCII) else "main"
+        )
+        return Checkpoint(self.evidence, self.ran.model, self.deployment.environment, given)
 
     def config_number(self, key: str) -> int:
         """A positive whole number of the run's log, or of config.json. Raises Unanswered."""
         logged = self.incident.facts.get(key, "")
-        value: object = int(logged) if re.fullmatch(r"[0-9]{1,6}", logged) else self.model_config().get(key)
+        value: object = (
+            int(logged) if re.fullmatch(r"[0-9]{1,6}", logged) else self.checkpoint.config().get(key)
+        )
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1_000_000:
             raise Unanswered(f"config.json has no usable {key}")
         return value
