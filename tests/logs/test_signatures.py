@@ -9,6 +9,7 @@ import pytest
 from triage.logs import read_incidents
 from triage.logs.model import LogSource
 from triage.logs.reader import read_lines
+from triage.logs.requests import SENT
 
 OOM = "Out of memory: Killed process 4711 (python) total-vm:1kB"
 
@@ -105,3 +106,25 @@ def test_a_service_cannot_speak_as_the_kernel_or_the_service_manager(text: str) 
         "2026-05-12T14:01:10.1Z stderr F ",
     ):
         assert read_incidents([LogSource("log", f"{prefix}{text}".encode())]) == ()
+
+
+def test_what_a_user_sent_is_benign_and_apart_from_the_same_fault_of_the_service() -> None:
+    traceback = [
+        "Traceback (most recent call last):",
+        '  File "/x/sglang/srt/a.py", line 1, in f',
+        "    g()",
+        "ValueError: x",
+    ]
+    head, *rest = traceback
+    rows = [
+        *ENGINE,
+        "[2026-05-12 14:02:00] Input: why?",
+        *traceback,
+        f"[2026-05-12 14:02:05 TP0] Scheduler hit an exception: {head}",
+        *rest,
+    ]
+    (incident,) = read_incidents([LogSource("log", "\n".join(rows).encode())])
+    assert incident.initiator is not None
+    assert (incident.initiator.position.line, incident.initiator.doubt) == (12, "")
+    (sent,) = [fault for fault in incident.faults if fault.doubt]
+    assert (sent.role, sent.because, sent.position.line) == ("benign", (SENT,), 8)

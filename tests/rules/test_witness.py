@@ -51,3 +51,14 @@ def test_the_command_names_the_unit() -> None:
     (diagnosis,) = diagnose(found, FAILED, Answers(), Tree(), [RULE], {})
     (command,) = [finding.command for finding in diagnosis.findings if finding.command]
     assert command.startswith("systemctl show x.service -p Result")
+
+
+@pytest.mark.parametrize(("doubt", "result"), [("", "fail"), (DOUBT, "pass")])
+def test_what_nobody_signed_refutes_nothing(doubt: str, result: str) -> None:
+    probe = {"check": "no-oom-kill", "says": "nothing was killed for memory"}
+    asked = rule(signature={"exception": "^ValueError$"}, falsifiers=[probe])
+    first, other = fault(), fault("oom-kill", "k", kind="kernel", doubt=doubt)
+    (diagnosis,) = diagnose(
+        replace(incident(first), faults=(first, other)), FAILED, Answers(), Tree(), [asked], {}
+    )
+    assert [finding.result for finding in diagnosis.findings if finding.kind == "falsifier"] == [result]

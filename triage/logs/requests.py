@@ -25,7 +25,7 @@ CLEARLY = timedelta(seconds=5)
 MAX_OLDER = 500
 """Older records after which it is the clock that was set back."""
 
-WHY = "it stands in what a user sent, which the service logged"
+SENT = "it stands in what a user sent, which the service logged"
 
 _WORD = r"(?:prompt|input|request|messages?|query|question|text|content|body|payload|user|output|response)s?"
 _RECORD = re.compile(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from triage.logs.frames import engine_of
 from triage.logs.model import Fault, Role
+from triage.logs.requests import SENT
 from triage.logs.run import Found, Run
 from triage.logs.weight import Weight
 
@@ -128,7 +129,7 @@ def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequ
         return replace(fault, role="initiator", because=(*said, *_why_first(run, found, everything)))
     role: Role = "victim"
     because = said
-    if weight is Weight.BENIGN:
+    if weight is Weight.BENIGN or fault.doubt == SENT:
         role = "benign"
     elif weight is Weight.TEARDOWN:
         role = "teardown"

@@ -259,4 +259,4 @@ class Run:
 def same(fault: Fault) -> tuple[object, ...]:
     """Equal for one fault that several ranks report, or that is echoed by a parent process."""
     tail = tuple((frame.file, frame.line, frame.function) for frame in fault.frames[-4:])
-    return (fault.kind, fault.type, normal(fault.message), tail)
+    return (fault.kind, fault.type, normal(fault.message), tail, fault.doubt)

@@ -12,7 +12,7 @@ from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, STOPS
 from triage.logs.reader import read_lines
 from triage.logs.repeats import Repeats
-from triage.logs.requests import Requests
+from triage.logs.requests import SENT, Requests, introduces
 from triage.logs.run import Found, Room, Run
 from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
@@ -255,7 +255,9 @@ class Scan:
         fault = reading.fault(self.source.name)
         if fault is None:
             return
-        found = Found(fault, weigh(fault, first.level, first.quoted), first.order, first.phase)
+        if first.quoted or introduces(fault.header):
+            fault = replace(fault, doubt=SENT)
+        found = Found(fault, weigh(fault, first.level), first.order, first.phase)
         found.named = reading.named.order
         child = _CHILD.match(fault.message)
         if child is not None:

@@ -126,7 +126,8 @@ def _may_say(symptom: Symptom, line: Line, text: str, place: int) -> bool:
 
 def doubted(hit: Hit) -> Hit:
     """The same, told by a line of which nobody knows who wrote it."""
-    return replace(hit, fault=replace(hit.fault, doubt=UNSIGNED))
+    key = (*hit.key, UNSIGNED) if hit.key else ()
+    return replace(hit, fault=replace(hit.fault, doubt=UNSIGNED), key=key)
 
 
 def death(code: str) -> tuple[str, str]:

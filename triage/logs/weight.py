@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from triage.logs.model import Fault
-from triage.logs.requests import WHY, introduces
 
 
 class Weight(enum.IntEnum):
@@ -99,19 +98,16 @@ _PHRASES: tuple[tuple[str, Weighed], ...] = (
 _compiled = lru_cache(maxsize=None)(re.compile)
 
 
-def weigh(fault: Fault, level: str, quoted: bool = False) -> Weighed:
-    """The weight of an exception or native dump.
-
-    `level` is that of the record that carried it; `quoted` says that the record logs a request.
-    """
+def weigh(fault: Fault, level: str) -> Weighed:
+    """The weight of an exception or native dump; `level` is that of the record that carried it."""
     if fault.header.startswith("Exception ignored in") or (
         fault.frames and fault.frames[-1].function == "__del__"
     ):
         return Weighed(Weight.TEARDOWN, "raised while objects were being destroyed")
     if level in ("WARNING", "INFO", "DEBUG", "NOTICE"):
         return Weighed(Weight.BENIGN, f"the program itself logged it as {level} and went on")
-    if quoted or introduces(fault.header):
-        return Weighed(Weight.ERROR, WHY)
+    if fault.doubt:
+        return Weighed(Weight.ERROR)
     return _weigh(fault)
 
 
