@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from triage import pipeline
-from triage.evidence.recorded import LogEvidence
+from triage.evidence.case import read_case
+from triage.evidence.queries import UnitCommand
+from triage.evidence.recorded import LogEvidence, RecordedEvidence
 from triage.logs.model import LogSource
 from triage.report import json, text
 
@@ -46,3 +51,33 @@ def test_the_same_secret_has_the_same_placeholder(knowledge):
     messages = [initiator.message, *(cause.message for cause in initiator.chain)]
     placeholders = {word for message in messages for word in message.split() if word.startswith("<token-")}
     assert len(placeholders) == 1
+
+
+class Edited:
+    """A case whose unit was edited after the run: another size of the pipeline."""
+
+    def __init__(self, case: Path, now: str) -> None:
+        self._evidence, self._now = RecordedEvidence(read_case(case)), now
+        self.origin = self._evidence.origin
+
+    def ask(self, query):
+        answer = self._evidence.ask(query)
+        if isinstance(query, UnitCommand):
+            argv = [self._now if word == "8" else word for word in answer.value.argv]
+            return replace(answer, value=replace(answer.value, argv=tuple(argv)))
+        return answer
+
+
+def test_a_unit_that_was_edited_after_the_run_does_not_change_what_the_run_was(knowledge):
+    case = Path(__file__).parent.parent / "examples/cases/sglang-0.5.11-pp8-triton"
+    as_it_was = pipeline.diagnose(RecordedEvidence(read_case(case)), knowledge)
+    edited = pipeline.diagnose(Edited(case, "4"), knowledge)
+    assert edited.deployment.layout == as_it_was.deployment.layout
+    assert edited.incidents[-1].verdict == as_it_was.incidents[-1].verdict
+    (best, *_), (same, *_) = (report.incidents[-1].diagnoses for report in (edited, as_it_was))
+    assert [each.result for each in best.findings] == [each.result for each in same.findings]
+    said = "the unit was changed after this run: --pp-size 8 then, 4 now"
+    assert [said] == [each for each in edited.deployment.disagreements if "changed after" in each]
+    shown = [line.plain for line in text.lines(edited)]
+    assert f"! {said}" in shown
+    assert any("pp-size is 8 in the log of the run, and 4 now" in line for line in shown)
