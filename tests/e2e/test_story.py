@@ -92,6 +92,7 @@ def test_the_story(stage, triage, tmp_path):
     proof = triage("verify", HOST, *brief)
     assert proof["start"]["ready"]
     assert proof["sample"]
+    assert proof["patches"] == [PATCH]
     assert [metrics["failed"] for metrics in proof["metrics"]] == [0] * len(proof["metrics"])
     assert {metrics["concurrency"] for metrics in proof["metrics"]} >= {1, 4}
     assert triage("diagnose", HOST)["incidents"] == []

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,9 +27,10 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.errors import ExitCode, UsageError
+from triage.errors import ExitCode, TriageError, UsageError
 
 if TYPE_CHECKING:
+    from triage.evidence.model import Deployment
     from triage.hosts.connection import Connection
     from triage.pipeline import Report
     from triage.verify.events import Event, Listener
@@ -96,12 +98,26 @@ def verify_on(
     from triage.verify import run
 
     deployment = discover(LiveEvidence(connection), unit)[0]
+    options = replace(options, patches=_patches_in_place(connection, deployment))
     with listener() as on_event:
         result = run.verify(connection, deployment, options, on_event)
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
     return result, pipeline.diagnose(afterwards, knowledge(rules), unit or deployment.unit)
+
+
+def _patches_in_place(connection: Connection, deployment: Deployment) -> tuple[str, ...]:
+    """Ids of the patches that the ledger has for the tree that serves; none where it cannot be read."""
+    from triage.patching import transaction
+
+    try:
+        changes = transaction.status(transaction.HostTree(connection, ()))
+    except TriageError:
+        return ()
+    root = f"{deployment.package_root}/"
+    here = (change for change in changes if any(file.path.startswith(root) for file in change.files))
+    return tuple(sorted({change.patch for change in here if change.state == "applied"}))
 
 
 @contextmanager

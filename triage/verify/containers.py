@@ -89,8 +89,8 @@ class Inside:
     ) -> Output:
         return self._connection.run((*self._prefix, *argv), stdin=stdin, timeout=timeout, limit=limit)
 
-    def stream(self, argv: Sequence[str], *, timeout: float) -> Iterator[bytes]:
-        return self._connection.stream((*self._prefix, *argv), timeout=timeout)
+    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
+        return self._connection.stream((*self._prefix, *argv), timeout=timeout, stdin=stdin)
 
     def close(self) -> None:
         """The connection is its owner's."""
