@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triage import pipeline, replay
+from triage.evidence.environment import compile_caches
 from triage.evidence.queries import (
     DiskFree,
     GpuInventory,
+    GpuTopology,
     HostName,
     Journal,
     ListDirectory,
     ListeningPorts,
     MemoryInfo,
     OsRelease,
+    Places,
     ProcessArguments,
     ProcessEnvironment,
     Processes,
     ReadFile,
+    RocmInventory,
     UnitProperties,
     UnitRuns,
 )
@@ -99,7 +103,10 @@ def _room(case: Path) -> Iterator[Path]:
 
 
 def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
-    yield from (HostName(), Processes(), DiskFree("/dev/shm"))
+    yield from (HostName(), Processes(), DiskFree("/dev/shm"), GpuTopology(), RocmInventory())
+    caches = tuple(compile_caches(deployment.environment).values())
+    if caches and not deployment.container:
+        yield Places(caches)
     if deployment.unit:
         yield from (UnitProperties(deployment.unit), UnitRuns(deployment.unit))
         yield Journal(deployment.unit, deployment.invocation)

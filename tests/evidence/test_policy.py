@@ -28,7 +28,7 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
     programs = {query.argv()[0] for query in CATALOGUE}
     assert programs <= {
         *("systemctl", "busctl", "journalctl", "ps", "id", "cat", "readlink", "sh", "env", "tail", "find"),
-        *("nvidia-smi", "df", "ss", "uname", "sudo", "python3", "docker"),
+        *("nvidia-smi", "rocm-smi", "stat", "df", "ss", "uname", "sudo", "python3", "docker"),
     }
     containers = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "docker"}
     assert {words[0] for words in containers} == {"ps", "inspect", "logs", "cp"}

@@ -17,6 +17,7 @@ from tests.hosts.fakes import put_programs
 from triage.evidence.live import LiveEvidence
 from triage.evidence.queries import (
     CATALOGUE,
+    ContainerLog,
     Journal,
     JournalWindows,
     KernelLog,
@@ -45,7 +46,7 @@ def test_endless_answers_cost_little_and_are_called_endless(tmp_path: Path) -> N
 
 
 def test_every_question_has_a_limit_that_fits_it() -> None:
-    logs = (Journal, JournalWindows, KernelLog, TailFile)
+    logs = (Journal, JournalWindows, KernelLog, TailFile, ContainerLog)
     assert all(query.limit <= 8 * MEBI for query in CATALOGUE if not isinstance(query, logs))
 
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from triage.evidence.model import Evidence
-from triage.evidence.queries import GpuInventory, JournalAccess, PythonVersion, SudoRights, WhoAmI
+from triage.evidence.queries import (
+    GpuInventory,
+    JournalAccess,
+    PythonVersion,
+    RocmInventory,
+    SudoRights,
+    WhoAmI,
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +32,19 @@ class Access:
 def access(evidence: Evidence, address: str) -> Access:
     """Raises UnreachableError when the host is lost."""
     user = evidence.ask(WhoAmI()).value or "?"
-    gpus = evidence.ask(GpuInventory()).value
     return Access(
         address,
         user,
         "root" if user == "root" else evidence.ask(SudoRights()).value or "no",
         bool(evidence.ask(JournalAccess()).value),
         evidence.ask(PythonVersion()).value or "",
-        f"nvidia-smi ({len(gpus.gpus)})" if gpus else "",
+        _gpu_tool(evidence),
     )
+
+
+def _gpu_tool(evidence: Evidence) -> str:
+    for query in (GpuInventory(), RocmInventory()):
+        found = evidence.ask(query).value
+        if found:
+            return f"{query.argv()[0]} ({len(found.gpus)})"
+    return ""

@@ -39,3 +39,25 @@ def relevant(environment: Mapping[str, str]) -> dict[str, str]:
 def is_secret(name: str) -> bool:
     """`HF_TOKEN`, but not `VLLM_MAX_TOKENS` or `TOKENIZERS_PARALLELISM`."""
     return _SECRET.search(name.upper()) is not None
+
+
+def compile_caches(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where a service keeps what it compiles: by the variable that moves it, the directory that it means.
+
+    Without HOME those that would lie below it are left out.
+    """
+    home = environment.get("HOME", "")
+    below_home = {
+        "TRITON_CACHE_DIR": ".triton/cache",
+        "FLASHINFER_WORKSPACE_BASE": ".cache/flashinfer",
+        "TORCH_EXTENSIONS_DIR": ".cache/torch_extensions",
+        "VLLM_CACHE_ROOT": ".cache/vllm",
+        "SGLANG_DG_CACHE_DIR": ".cache/deep_gemm",
+        "CUDA_CACHE_PATH": ".nv/ComputeCache",
+        "HF_HOME": ".cache/huggingface",
+    }
+    found = {name: f"{home}/{path}" for name, path in below_home.items() if home.startswith("/")}
+    found |= {
+        name: environment[name] for name in (*below_home, "TORCHINDUCTOR_CACHE_DIR") if name in environment
+    }
+    return {name: path for name, path in found.items() if path.startswith("/")}

@@ -16,7 +16,8 @@ from triage.evidence.queries.containers import (
     Containers,
     ReadContainerFile,
 )
-from triage.evidence.queries.files import DirectoryEntry, ListDirectory, ReadFile, TailFile
+from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
+from triage.evidence.queries.gpus import GpuTopology, RocmInventory, Topology
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
 from triage.evidence.queries.machine import (
     Disk,
@@ -74,7 +75,10 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ContainerDetails("docker", ("CONTAINER",)),
     ContainerLog("docker", "CONTAINER"),
     ReadContainerFile("docker", "CONTAINER", "FILE"),
+    Places(("/DIRECTORY",)),
     GpuInventory(),
+    GpuTopology(),
+    RocmInventory(),
     MemoryInfo(),
     DiskFree("/DIRECTORY"),
     ListeningPorts(),
@@ -95,6 +99,7 @@ __all__ = [
     "DiskFree",
     "Gpu",
     "GpuInventory",
+    "GpuTopology",
     "Gpus",
     "HostName",
     "Interpreter",
@@ -107,6 +112,8 @@ __all__ = [
     "ListeningPorts",
     "MemoryInfo",
     "OsRelease",
+    "Place",
+    "Places",
     "Process",
     "ProcessArguments",
     "ProcessDirectory",
@@ -119,10 +126,12 @@ __all__ = [
     "PythonVersion",
     "ReadContainerFile",
     "ReadFile",
+    "RocmInventory",
     "Run",
     "ServiceUnits",
     "SudoRights",
     "TailFile",
+    "Topology",
     "Unit",
     "UnitCommand",
     "UnitProperties",

@@ -107,3 +107,40 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
             )
         except (ValueError, TypeError):
             raise Unanswered(f"the listing of {self.path} is damaged") from None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path that is there. `mode` is octal, as chmod takes it."""
+
+    path: str
+    kind: str  # `directory`, `regular file`, ...
+    owner: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class Places(Query[tuple[Place, ...]]):
+    """Which of some paths are there, and whose they are.
+
+    $ stat -L -c '%F|%U|%a|%n' -- /home/svc/.triton/cache ...
+    directory|root|755|/home/svc/.triton/cache
+    """
+
+    name: ClassVar[str] = "places"
+    purpose: ClassVar[str] = "see where compiled kernels are kept, and whether the service may write there"
+
+    paths: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        return ("stat", "-L", "-c", "%F|%U|%a|%n", "--", *self.paths)
+
+    def decode(self, output: Output) -> str:
+        if output.code not in (0, 1):  # 1: some are not there
+            super().decode(output)
+        return output.stdout.decode("utf-8", "backslashreplace")
+
+    def parse(self, text: str) -> tuple[Place, ...]:
+        rows = (line.split("|", 3) for line in text.splitlines())
+        found = (Place(row[3], *row[:3]) for row in rows if len(row) == 4)
+        return tuple(place for place in found if place.path in self.paths)
