@@ -224,6 +224,32 @@ def test_sizes_that_divide(at: Context, command: str, helps: bool | None) -> Non
     assert (found.command, found.helps) == (command, helps)
 
 
+GATE = (
+    "The output_size of gate's and up's weight = 192 is not divisible by weight quantization block_n = 128."
+)
+MARLIN = "Weight input_size_per_partition = 704 is not divisible by min_thread_k = 128. Consider reducing"
+
+
+@pytest.mark.parametrize(
+    ("at", "computes", "command"),
+    [
+        (sized(8, message=GATE), "block-size", "--tp-size 4 --pp-size 2"),  # 1536 are 12 blocks
+        (sized(8, pp=2, message=GATE), "block-size", "--tp-size 4 --pp-size 4"),
+        (sized(8, message=GATE), "expert-size", "--tp-size 2 --pp-size M"),
+        (sized(4, message=MARLIN), "block-size", "--tp-size 2 --pp-size 2"),  # 2816 are 22 blocks
+        (sized(2, message=MARLIN.replace("704", "100")), "block-size", "--tp-size N --pp-size M"),
+        (sized(1, message=GATE), "block-size", "--tp-size N --pp-size M"),
+        (sized(8, message="7 is not divisible by 2"), "block-size", "--tp-size N --pp-size M"),
+        (sized(8, message=GATE.replace("128", "0")), "block-size", "--tp-size N --pp-size M"),
+    ],
+)
+def test_whole_quantization_blocks(at: Context, computes: str, command: str) -> None:
+    found = setting(at, set=BOTH, computes=computes)
+    assert found is not None
+    assert found.command == command
+    assert found.proof.startswith("computed: ") == ("--tp-size N" not in command)
+
+
 def test_all_gpus_in_one_stage() -> None:
     eight = setting(context(), set="--pp-size 1 --tp-size GPUS", computes="one-stage")
     assert eight is not None

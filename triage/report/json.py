@@ -136,6 +136,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "excerpts": [_excerpt(excerpt) for excerpt in finding.excerpts],
         "table": None if finding.table is None else _table(finding.table),
         "command": finding.command,
+        "against": finding.against,
     }
 
 

@@ -18,6 +18,10 @@ from triage.rules.schema import Computation, SettingRemedy
 MAX_RANKS = 1024  # the sizes may come from a log
 SHARES = {"sglang": "mem_fraction_static", "vllm": "gpu_memory_utilization"}
 GREATEST_SHARE = 0.97
+_PART_AND_BLOCK = re.compile(
+    r"= ?(\d{1,8})\b.{0,120}? is not divisible by\s"
+    r".{0,40}?\b(?:block_[nk]|min_thread_[nk]|group_size) = ?(\d{1,6})\b"
+)
 _VIABLE = re.compile(r"minimum viable = .{0,40}?(0\.\d{1,6})\)")
 _FREE_ON_DEVICE = re.compile(r"\(([\d.]{1,9})/([\d.]{1,9}) GiB\)")
 
@@ -105,6 +109,34 @@ def _tensor_size(spec: SettingRemedy, context: Context) -> Computed:
     return Computed({"N": str(best), "M": str(gpus // best)}, proof, bool(fit))
 
 
+def _block_size(spec: SettingRemedy, context: Context) -> Computed:
+    size, proof = _whole_blocks(context)
+    return Computed({"N": str(size), "M": str(context.layout.tp * context.layout.pp // size)}, proof, True)
+
+
+def _expert_size(spec: SettingRemedy, context: Context) -> Computed:
+    """Experts that are cut in so many parts less are shared out to so many groups more."""
+    size, proof = _whole_blocks(context)
+    return Computed({"N": str(context.layout.tp // size)}, proof, True)
+
+
+def _whole_blocks(context: Context) -> tuple[int, str]:
+    """The largest tensor-parallel size whose parts are whole blocks, and from what."""
+    layout = context.layout
+    found = _PART_AND_BLOCK.search(context.fault.message)
+    part, block = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not part or not block or not 1 < layout.tp <= MAX_RANKS or layout.ep > 1:
+        raise Unanswered("the message or the layout does not tell how the layer is cut")
+    whole = part * layout.tp
+    fit = [size for size in range(1, layout.tp) if layout.tp % size == 0 and whole // size % block == 0]
+    if not fit:
+        raise Unanswered(f"{whole} is no whole number of blocks of {block}")
+    each = whole // fit[-1]
+    return fit[
+        -1
+    ], f"computed: {part} on each of {layout.tp} ranks are {whole}; {each} are {each // block} x {block}"
+
+
 def _one_stage(spec: SettingRemedy, context: Context) -> Computed:
     layout = context.layout
     gpus = layout.tp * layout.pp
@@ -134,6 +166,8 @@ _COMPUTATIONS: dict[Computation, Callable[[SettingRemedy, Context], Computed]] =
     "share-of-free": _share_of_free,
     "share-for-cache": _share_for_cache,
     "tensor-size": _tensor_size,
+    "block-size": _block_size,
+    "expert-size": _expert_size,
     "one-stage": _one_stage,
     "gpus-for-weights": _gpus_for_weights,
 }

@@ -119,6 +119,8 @@ Computation = Literal[
     "share-of-free",  # N: the share of memory that was free
     "share-for-cache",  # N: the least share of memory that leaves something for the KV cache
     "tensor-size",  # N: a tensor-parallel size that divides what must be divided; M: stages for the rest
+    "block-size",  # N: a tensor-parallel size with whole quantization blocks; M: stages for the rest
+    "expert-size",  # N: an expert-parallel size with whole quantization blocks
     "one-stage",  # whether all GPUs can share the heads
     "gpus-for-weights",  # N: how many GPUs hold the weights
 ]
