@@ -78,11 +78,20 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(401, {"error": {"message": f"wrong key {key}, hf_{'x' * 20}"}})
         if mode == "second fails" and len(self.server.served) > 1:
             return self.reply(500, {"error": {"message": "EngineDeadError"}})
+        words = len((body.get("prompt") or body["messages"][0]["content"]).split())
+        if mode == "short context" and words > 250:
+            return self.reply(400, {"error": {"message": f"{words} tokens are too many"}})
+        if mode == "long fails" and words > 250:
+            return self.reply(500, {"error": {"message": "index out of range"}})
         text = " a" * body["max_tokens"]
         if mode == "moody":
             text = f" {len(self.server.served)}" + text[2:]
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         choice |= {"text": text} if "prompt" in body else {"message": {"role": "assistant", "content": text}}
+        if body.get("logprobs"):
+            numbers = [-0.5, float("nan") if mode == "NaN" else -1.5]
+            content = [{"token": "a", "logprob": number} for number in numbers]
+            choice["logprobs"] = {"token_logprobs": numbers} if "prompt" in body else {"content": content}
         if mode == "no finish_reason":
             del choice["finish_reason"]
         if mode == "no text":

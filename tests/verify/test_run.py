@@ -111,6 +111,26 @@ def test_two_requests_at_once_are_part_of_the_exercise(tmp_path: Path):
     assert (result.verdict, result.reason) == ("inconclusive", "nothing was measured")
 
 
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("NaN", "ready, but the probabilities of its tokens are no numbers (NaN or infinite)"),
+        ("long fails", "ready, but a prompt of 2000 words failed: status 500: index out of range"),
+    ],
+)
+def test_numbers_inside_and_a_long_prompt_are_part_of_the_exercise(tmp_path: Path, mode: str, reason: str):
+    with FakeServer(mode) as server:
+        result = serve(server, tmp_path)
+    assert (result.verdict, result.reason) == ("failed", reason)
+
+
+def test_one_that_takes_no_long_prompt_has_no_fault(tmp_path: Path):
+    with FakeServer("short context") as server:
+        result = serve(server, tmp_path)
+    assert result.verdict == "inconclusive"
+    assert result.notes == ("no long prompt was taken: status 400: 300 tokens are too many",)
+
+
 def test_servers_with_other_habits(tmp_path: Path):
     for mode, api, ignore_eos, source in (
         ("chat only", "chat", True, "usage"),

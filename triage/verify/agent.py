@@ -8,13 +8,14 @@ time, so that it always ends by itself.
     {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID}
         -> {"status": 200, "error": "", "listener": 4711, "stale": false}
     {"op": "models", ...}    -> {"models": ["tiny"], "error": ""}
-    {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1}
+    {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1, "logprobs": false}
         -> {"model": ..., "api": ..., "ignore_eos": true, "wall": 1.2, "requests": [{..., "text": ...}]}
     {"op": "load", ..., "requests": 8, "concurrency": 4, "prompt_tokens": 64, "max_tokens": 32, "seed": 1}
         -> the same, streamed, each request without its text
 
 Each of `requests` has `sent`, `chunks` (when text arrived), `prompt_tokens`, `output_tokens`,
-`finish_reason`, `model` and `error`, "KIND: DETAIL" or "". Times are seconds after the run's start.
+`finish_reason`, `model`, `error`, "KIND: DETAIL" or "", and `finite`: whether the log probabilities that were
+asked for are numbers, null where there are none. Times are seconds after the run's start.
 Everything else that a job may hold: `key` (sent as a bearer token); `model`; `api` ("completions" or
 "chat") with `ignore_eos`, found out by the first prompt when empty; `timeout` (seconds, one request)
 and `deadline` (seconds, all of them). A job that cannot be done is answered by {"refused": WHY}.
@@ -50,7 +51,7 @@ MAX_WORDS = 4_000_000
 DETAIL = 300  # characters of a server's own words that are kept
 
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
-NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": ""}
+NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": "", "finite": None}
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
 TEXTS = ("text", "reasoning_content", "reasoning", "content")  # keys of a choice or delta that carry text
 WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "::": "::1"}
@@ -337,10 +338,29 @@ def read_event(event: Json, answer: Json) -> str:
     choice = choices[0]
     if isinstance(choice.get("finish_reason"), str):
         answer["finish_reason"] = choice["finish_reason"][:DETAIL]
+    numbers = log_probabilities(choice.get("logprobs"))
+    if numbers:
+        answer["finite"] = answer["finite"] is not False and all(map(is_finite, numbers))
     part = choice.get("delta") or choice.get("message") or choice
     if not isinstance(part, dict):
         return ""
     return "".join(part[name] for name in TEXTS if isinstance(part.get(name), str))
+
+
+def log_probabilities(told: Any) -> list[Any]:
+    """Those of the tokens of an answer, in either way in which the interface tells them."""
+    if not isinstance(told, dict):
+        return []
+    if isinstance(told.get("token_logprobs"), list):
+        return [number for number in told["token_logprobs"] if number is not None]
+    content = told.get("content")
+    return (
+        [one.get("logprob") for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    )
+
+
+def is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
 
 def shortcoming(answer: Json, max_tokens: int, ignore_eos: bool) -> str:
@@ -533,6 +553,8 @@ class Agent:
             body["prompt"] = prompt
         if ignore_eos:
             body["ignore_eos"] = True
+        if self.job.get("logprobs") is True:
+            body["logprobs"] = True if api == "chat" else 1
         if stream:
             body["stream_options"] = {"include_usage": True}
         return self.request("POST", PATHS[api], body)

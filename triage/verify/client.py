@@ -52,6 +52,7 @@ class Completion:
     model: str
     error: str
     text: str = ""
+    finite: bool | None = None  # are the log probabilities that were asked for numbers?
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Client:
         like: Reply | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
+        logprobs: bool = False,
     ) -> Reply:
         """Deterministic completions. Without `like` the first finds out how the server wants to be asked."""
         job = {
@@ -113,6 +115,7 @@ class Client:
             "prompts": list(prompts),
             "max_tokens": max_tokens,
             "concurrency": concurrency,
+            "logprobs": logprobs,
         }
         timeout = min(timeout or self._timeout, self._timeout)
         job |= {"timeout": timeout, **_manner(like)}

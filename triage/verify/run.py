@@ -6,6 +6,7 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import cycle, islice
 
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
@@ -30,6 +31,9 @@ from triage.verify.readiness import PROMPT, check_running, restart_and_wait
 from triage.verify.service import Service, service_of
 
 OTHER_PROMPT = "Water boils at a temperature of"
+LONG_WORDS = ("One", "morning", "the", "river", "rose", "over", "its", "banks,", "and", "nobody", "slept.")
+LONG_PROMPTS = (2000, 300)  # words; the next where one is refused
+REFUSALS = ("status 400", "status 413", "status 422")
 SAMPLE_TOKENS = 16
 SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it is restarted
 
@@ -193,10 +197,36 @@ class _Run:
             notes.append("the answer at temperature 0 changes when another request runs beside it")
         if earlier and earlier != texts[0]:
             notes.append(f"before the restart the answer was {earlier!r}, now it is {texts[0]!r}")
+        broken, more = self._harder(like)
+        notes += more
+        if broken:
+            return _failed(replace(result, sample=texts[0], notes=tuple(notes)), f"ready, but {broken}")
         named = reply.requests[0].model
         if named != like.model:
             notes.append(f"it was asked for model {like.model} and answered as {named or 'none'}")
         return replace(result, sample=texts[0], notes=tuple(notes))
+
+    def _harder(self, like: Reply) -> tuple[str, list[str]]:
+        """What is wrong with numbers inside and with a long prompt, "" for nothing, and what is to be noted.
+
+        A prompt that crosses chunks and stages finds faults that a short one does not reach. A server that
+        refuses to be asked so, or takes long, has no fault.
+        """
+        told = self._client.complete((PROMPT,), SAMPLE_TOKENS, like=like, logprobs=True).requests[0]
+        if told.finite is False:
+            return "the probabilities of its tokens are no numbers (NaN or infinite)", []
+        refused = ""
+        for words in LONG_PROMPTS:
+            prompt = " ".join(islice(cycle(LONG_WORDS), words))
+            error = self._client.complete((prompt,), SAMPLE_TOKENS, like=like).requests[0].error
+            if not error:
+                return "", []
+            if error.startswith("timed out"):
+                return "", [f"a prompt of {words} words was not answered in time: {error}"]
+            if not error.startswith(REFUSALS):
+                return f"a prompt of {words} words failed: {error}", []
+            refused = error
+        return "", [f"no long prompt was taken: {refused}"]
 
     def _loads(self, like: Reply) -> tuple[Load, ...]:
         options = self._options
