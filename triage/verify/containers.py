@@ -1,7 +1,7 @@
 """A service that docker or podman runs, also one that compose made: its state, its restart, its log.
 
-    $ docker inspect --type=container --format '{{json .State}}' kimi
-    {"Status":"running","Running":true,"Pid":4711,"ExitCode":0,"OOMKilled":false,"StartedAt":"2026-...",...}
+$ docker inspect --type=container --format '{{json .State}}' kimi
+{"Status":"running","Running":true,"Pid":4711,"ExitCode":0,"OOMKilled":false,"StartedAt":"2026-...",...}
 """
 
 from __future__ import annotations
