@@ -330,7 +330,11 @@ class Disk:
         self.mount("running")
 
     def lose_power(self) -> None:
-        shutil.copyfile(self.images["running"], self.images["after"])
+        # Read twice the same, it is how all of it was at one moment: the kernel may be writing to it.
+        image = b""
+        while image != (again := self.images["running"].read_bytes()):
+            image = again
+        self.images["after"].write_bytes(image)
         self.unmount()
         self.mount("after")
 
