@@ -89,8 +89,8 @@ def scan(
 
 
 def _directory(directory: Path, known: tuple[Patch, ...]) -> Scan:
-    from triage.patching.trees import DirectoryTree
-    from triage.scan.read import find_root, from_directory
+    from triage.patching.trees import DirectoryTree, find_root
+    from triage.scan.read import from_directory
     from triage.scan.run import scan as run
 
     root, package = find_root(directory.absolute())

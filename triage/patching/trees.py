@@ -2,11 +2,65 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from triage.errors import UsageError
 from triage.evidence.model import Unanswered
+from triage.jsontext import parse_json
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
+
+PACKAGES = ("sglang", "vllm")
+_PLACES = ("", "python", "src", "Lib/site-packages")
+_INSTALLED = ("lib/python3.*/site-packages", "lib/python3/dist-packages", "local/lib/python3.*/dist-packages")
+
+
+def find_root(directory: Path) -> tuple[Path, str]:
+    """The directory that an engine is imported from, and the engine's package. Raises UsageError.
+
+    `directory` may be that of the package, of site-packages, of a virtual environment, of an unpacked
+    wheel or of a checkout. An editable installation leads to its checkout.
+    """
+    if directory.name in PACKAGES and (directory / "__init__.py").is_file():
+        return directory.parent, directory.name
+    for place in _places(directory):
+        for package in PACKAGES:
+            if (place / package / "__init__.py").is_file():
+                return place, package
+    names = " or ".join(PACKAGES)
+    happened = f"there is no package {names} in it"
+    raise UsageError("looking for an engine in", str(directory), happened, f"ls {directory}")
+
+
+def find_python(directory: Path) -> str:
+    """The interpreter of a virtual environment; "" where there is none."""
+    found = directory / "bin" / "python"
+    return str(found) if os.access(found, os.X_OK) else ""
+
+
+def _places(directory: Path) -> Iterator[Path]:
+    installed = [place for pattern in _INSTALLED for place in sorted(directory.glob(pattern))]
+    yield from (directory / name for name in _PLACES)
+    yield from installed
+    for place in (directory, *installed):
+        for package in PACKAGES:
+            for said in place.glob(f"{package}*.dist-info/direct_url.json"):
+                if checkout := _checkout(said):
+                    yield from (checkout / name for name in _PLACES)
+
+
+def _checkout(said: Path) -> Path | None:
+    """Where an editable distribution comes from, by what its installer wrote down (PEP 610)."""
+    try:
+        document = parse_json(said.read_bytes()[: 1 << 16])
+        url = urlsplit(str(document["url"]))
+        editable = document["dir_info"]["editable"] is True
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Path(unquote(url.path)) if editable and url.scheme == "file" else None
 
 
 class DirectoryTree:

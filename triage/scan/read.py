@@ -7,14 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage.errors import UsageError
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
 from triage.patching.transaction import HostTree
 from triage.scan.prefilter import SOUGHT, may_hold
 
-PACKAGES = ("sglang", "vllm")
-_PLACES = ("", "python", "src", "Lib/site-packages")
 _SKIPPED = ("/test/", "/tests/", "/multimodal_gen/")  # no model that is served in stages
 
 
@@ -25,23 +22,6 @@ class Sources:
     files: tuple[SourceFile, ...]
     looked: int
     unread: tuple[tuple[str, str], ...] = ()
-
-
-def find_root(directory: Path) -> tuple[Path, str]:
-    """The directory that an engine is imported from, and the engine's package. Raises UsageError.
-
-    `directory` may be that of the package, of site-packages, of a virtual environment or of a checkout.
-    """
-    if directory.name in PACKAGES and (directory / "__init__.py").is_file():
-        return directory.parent, directory.name
-    venvs = sorted(directory.glob("lib/python3.*/site-packages"))
-    for place in (*(directory / name for name in _PLACES), *venvs):
-        for package in PACKAGES:
-            if (place / package / "__init__.py").is_file():
-                return place, package
-    names = " or ".join(PACKAGES)
-    happened = f"there is no package {names} in it"
-    raise UsageError("looking for an engine in", str(directory), happened, f"ls {directory}")
 
 
 def from_directory(root: Path, package: str) -> Sources:

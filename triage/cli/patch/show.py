@@ -102,14 +102,16 @@ def show(
     known, facts = known_patches(patches), facts_of(given)
     place, name = host, host
     if Path(host).is_dir():
-        place, package_root = "local", _package_in(host, id or ())
+        place = "local"
+        package_root, own = _in_directory(host, id or ())
+        python = python or own
     with connected(place, ssh_config, host_key, become) as connection:
         with console.working(f"reading {name}"):
             target = find_target(
                 connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
             )
             target = replace(target, context={**target.context, **facts})
-            plans = survey(target)
+            plans = survey(target, settle=apply)
         if export is not None:
             _export(target, plans, export)
             return
@@ -144,15 +146,19 @@ def _export(target: Target, plans: Plans, kind: ExportKind) -> None:
         sys.stdout.buffer.write(text)
 
 
-def _package_in(directory: str, ids: Sequence[str]) -> str:
-    """The engine's package in a virtual environment, site-packages or checkout. Raises UsageError."""
-    from triage.scan.read import find_root
+def _in_directory(directory: str, ids: Sequence[str]) -> tuple[str, str]:
+    """The engine's package in a virtual environment, site-packages, wheel or checkout, and its interpreter.
+
+    Raises UsageError.
+    """
+    from triage.patching.trees import find_python, find_root
 
     if not ids:
         happened = "nothing ran there that could be diagnosed, so name a patch with --id"
         raise UsageError("patching", directory, happened, again.command("scan", directory))
-    root, package = find_root(Path(directory).absolute())
-    return str(root / package)
+    place = Path(directory).absolute()
+    root, package = find_root(place)
+    return str(root / package), find_python(place)
 
 
 def _agree(plans: Plans, host: str, yes: bool) -> None:
