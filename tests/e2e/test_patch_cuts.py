@@ -326,15 +326,20 @@ class Disk:
         run("umount", str(self.at))
 
     def start(self) -> None:
-        shutil.copyfile(self.images["installed"], self.images["running"])
+        self.write("running", self.images["installed"].read_bytes())
         self.mount("running")
+
+    def write(self, name: str, image: bytes) -> None:
+        """As another file: the kernel may not yet have let go of the one that was mounted before."""
+        self.images[name].unlink(missing_ok=True)
+        self.images[name].write_bytes(image)
 
     def lose_power(self) -> None:
         # Read twice the same, it is how all of it was at one moment: the kernel may be writing to it.
         image = b""
         while image != (again := self.images["running"].read_bytes()):
             image = again
-        self.images["after"].write_bytes(image)
+        self.write("after", image)
         self.unmount()
         self.mount("after")
 
