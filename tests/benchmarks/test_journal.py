@@ -7,6 +7,7 @@ box, and systemd-journal-remote on this machine, which writes the journal.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
 ENTRIES = int(os.environ.get("TRIAGE_BENCH_ENTRIES", "1000000"))
 FEW = 10_000  # entries for what would take minutes over all of them
+START, STEP = 1_795_900_000, 2000  # the first entry, in seconds; between two, in microseconds
 RUNS = 3
 REMOTE = Path("/lib/systemd/systemd-journal-remote")
 UNIT, RUN = "sglang-kimi.service", "d" * 32
@@ -71,7 +73,7 @@ def entries(crashed: bool) -> Iterator[tuple[int, str, str]]:
 
 
 def write_journal(directory: Path, crashed: bool) -> None:
-    boot, start = "b" * 32, 1_795_900_000_000_000
+    boot = "b" * 32
     with subprocess.Popen(
         [REMOTE, f"--output={directory}/big.journal", "-"],
         stdin=subprocess.PIPE,
@@ -80,10 +82,10 @@ def write_journal(directory: Path, crashed: bool) -> None:
     ) as importing:
         assert importing.stdin is not None
         for number, (pid, text, fields) in enumerate(entries(crashed)):
-            at = number * 2000
+            at = number * STEP
             importing.stdin.write(
-                f"__REALTIME_TIMESTAMP={start + at}\n__MONOTONIC_TIMESTAMP={at}\n_BOOT_ID={boot}\n"
-                f"_PID={pid}\n{fields}MESSAGE={text}\n\n"
+                f"__REALTIME_TIMESTAMP={START * 1_000_000 + at}\n__MONOTONIC_TIMESTAMP={at}\n"
+                f"_BOOT_ID={boot}\n_PID={pid}\n{fields}MESSAGE={text}\n\n"
             )
         importing.stdin.close()
         assert importing.wait() == 0
@@ -103,68 +105,71 @@ def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
     shutil.rmtree(tmp_path / "journal")
 
 
-def timed(work: Callable[[], object], runs: int = RUNS) -> float:
-    """The shortest of some runs, in seconds."""
+def timed(work: Callable[[], float], runs: int = RUNS) -> tuple[float, float]:
+    """The shortest of some runs: wall seconds, and the CPU seconds that `work` says it took."""
     took = []
     for _ in range(runs):
         start = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - start)
-    return min(took)
+        processor = work()
+        took.append((time.perf_counter() - start, processor))
+    return min(took)[0], min(processor for _, processor in took)
+
+
+CPU = 'TIMEFORMAT="%U %S"; time'
+
+
+def cpu(said: str) -> float:
+    """What bash's `time` said last."""
+    return sum(map(float, said.split()[-2:]))
 
 
 @pytest.mark.parametrize("box", ["crashed", "healthy"], indirect=True)
 def test_journal(box: Box) -> None:
-    run = " ".join(run_matches(UNIT, RUN))
-    journal = f"journalctl --no-pager --all {run}"
+    journal = f"journalctl --no-pager --all {' '.join(run_matches(UNIT, RUN))}"
     query = JournalWindows(UNIT, RUN)
-    (places := box.directory / "places").write_bytes(query.stdin())
-    box.put("/tmp/places", places)
+    box.put("/tmp/places", query.stdin())
     box.put("/tmp/pattern", "|".join(f"(?:{pattern})" for pattern in patterns()))
 
-    def ssh(line: str) -> Callable[[], object]:
-        return lambda: box.run(line, timeout=600, check=True)
+    def typed(line: str) -> Callable[[], float]:
+        return lambda: cpu(box.run(f"bash -c '{CPU} ({line})'", timeout=900).stderr)
 
-    def asked() -> None:
+    def asked() -> float:
         options = ConnectionOptions(ssh_config=box.ssh_config())
+        argv = ("bash", "-c", f'{CPU} "$@"', "bash", *query.argv())
         with closing(open_connection(box.name, options)) as connection:
-            output = connection.run(query.argv(), stdin=query.stdin(), timeout=600, limit=query.limit)
+            output = connection.run(argv, stdin=query.stdin(), timeout=600, limit=query.limit)
         packed.append(len(output.stdout))
         query.decode(output)
+        return cpu(output.stderr.decode())
 
-    def diagnosed() -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "triage",
-            "diagnose",
-            box.name,
-            "--ssh-config",
-            str(box.ssh_config()),
-        ]
-        done = subprocess.run([*command, "--unit", UNIT], capture_output=True, text=True)
+    def diagnosed() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [sys.executable, "-m", "triage", "diagnose", box.name, "-F", str(box.ssh_config()), "-u", UNIT],
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode in (0, 1), done.stderr
         told.append(f"exit code {done.returncode}, {done.stdout.splitlines()[0]}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     packed: list[int] = []
     told: list[str] = []
+    whole, own = timed(diagnosed)
     rows = {
-        "triage diagnose": timed(diagnosed),
         "its question of the journal": timed(asked),
-        "journalctl | grep -E, the same places": timed(
-            ssh(f"{journal} -o cat | grep -acEf /tmp/places || true")
-        ),
-        "journalctl --grep 'Traceback|Error'": timed(
-            ssh(f"{journal} -o cat --grep 'Traceback|Error' || true")
-        ),
-        "journalctl --grep, the same places": ENTRIES
-        / FEW
-        * timed(
-            ssh(f'{journal} -o cat --lines={FEW} --grep "$(cat /tmp/pattern)" --until=@1795900010 || true'), 1
-        ),
-        "journalctl -o export | wc": timed(ssh(f"{journal} -o export | wc -c"), 1),
-        "journalctl -o json, over ssh": timed(ssh(f"{journal} -o json"), 1),
+        "journalctl | grep -E, the same places": timed(typed(f"{journal} -o cat | grep -acEf /tmp/places")),
+        "journalctl --grep, two words": timed(typed(f'{journal} -o cat --grep "Traceback|Error"')),
+        "journalctl -o export | wc": timed(typed(f"{journal} -o export | wc -c"), 1),
+        "journalctl -o json, over ssh": timed(typed(f"{journal} -o json"), 1),
     }
+    until = START + FEW * STEP // 1_000_000
+    few = timed(typed(f'{journal} -o cat --until=@{until} --grep "$(cat /tmp/pattern)"'), 1)
+    scale = ENTRIES / FEW
+    rows["journalctl --grep, the same places"] = (few[0] * scale, few[1] * scale)  # it would take minutes
     print(f"\n{ENTRIES} entries, {packed[-1] / 1e3:.0f} kB sent; {told[-1]}")
-    for name, took in rows.items():
-        print(f"{name:40} {took:8.2f} s {rows['triage diagnose'] / took:7.2f}")
+    print(f"{'':40} {'wall':>8}   {'CPU there':>9} {'':8} {'wall of triage':>8}")
+    print(f"{'triage diagnose':40} {whole:8.2f} s {own:9.2f} s here")
+    for name, (wall, processor) in rows.items():
+        print(f"{name:40} {wall:8.2f} s {processor:9.2f} s {whole / wall:12.2f}x")
