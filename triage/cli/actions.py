@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from triage.hosts.connection import Connection
+    from triage.hosts.inventory import Host
     from triage.playbook.model import Action, ActionResult
 
 Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
@@ -22,7 +23,7 @@ Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
 
 @contextmanager
 def open_actions(
-    host: str, ssh_config: Path | None, host_key: HostKey, become: bool
+    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool
 ) -> Iterator[Mapping[str, Action]]:
     """The actions over one connection to the host, closed afterwards."""
     with connected(host, ssh_config, host_key, become) as connection:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console
+from triage.cli import console, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -18,6 +18,7 @@ from triage.cli.options import (
     SshConfigOption,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.cli.targets import InventoryOption
 
 if TYPE_CHECKING:
     from triage.playbook.model import ConsentAsked, Event, Playbook
@@ -39,13 +40,23 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Show what each step would do, and do none.")
     ] = False,
+    canary: Annotated[
+        int, typer.Option("--canary", min=0, max=1000, help="Of several hosts, so many first.")
+    ] = 1,
+    wave: Annotated[
+        int, typer.Option("--wave", min=1, max=100, help="Percent of several hosts at a time, after these.")
+    ] = 25,
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
+    inventory: InventoryOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
 ) -> None:
     """Run the steps of PLAYBOOK on HOST, asking before each that changes something.
+
+    HOST may be several, or a group of the inventory: then one question is asked, and the hosts are taken
+    in waves, of which none is begun after a host has failed.
 
     Exit code 0 when all is done, 4 when a step was refused, else that of the step that failed.
     """
@@ -58,6 +69,13 @@ def run(
     if check:
         _show_plan(loaded, host, variables, format)
         return
+    known = targets.inventory(inventory)
+    if known.is_several(host):
+        from triage.cli.rollout import roll_out_on
+        from triage.playbook.waves import waves_of
+
+        waves = waves_of([each.name for each in known.select(host)], canary, wave)
+        raise typer.Exit(roll_out_on(loaded, playbook, waves, yes, format))
     from triage.cli.actions import open_actions
     from triage.playbook import runner, text
     from triage.playbook.progress import Progress
@@ -75,7 +93,7 @@ def run(
 
     progress = Progress(loaded, host, variables)
     earlier = progress.read() if resume else ()
-    with progress.held(), open_actions(host, ssh_config, host_key, become) as actions:
+    with progress.held(), open_actions(known.select(host)[0], ssh_config, host_key, become) as actions:
         result = runner.run(
             loaded,
             host,

@@ -1,0 +1,83 @@
+"""A playbook on many hosts: a few first, then so many at a time, and no further once one has failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from triage.errors import ExitCode
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """What became of one host. `document` is its `triage.run/1`; where there is none, `error` says why."""
+
+    host: str
+    exit_code: int
+    document: Mapping[str, Any] | None = None
+    error: str = ""
+
+    @property
+    def reason(self) -> str:
+        return self.error if self.document is None else str(self.document.get("reason", ""))
+
+
+@dataclass(frozen=True)
+class RollOut:
+    """`waves` are those that were begun; hosts that are `left` were not touched."""
+
+    waves: tuple[tuple[HostRun, ...], ...]
+    left: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return max((run.exit_code for wave in self.waves for run in wave), default=ExitCode.OK)
+
+
+def waves_of(hosts: Sequence[str], canaries: int, percent: int) -> tuple[tuple[str, ...], ...]:
+    """The first `canaries` hosts, then waves of `percent` of all of them, rounded up."""
+    size = max(1, math.ceil(len(hosts) * percent / 100))
+    first, rest = tuple(hosts[:canaries]), tuple(hosts[canaries:])
+    later = tuple(rest[start : start + size] for start in range(0, len(rest), size))
+    return (first, *later) if first else later
+
+
+def roll_out(
+    waves: Sequence[Sequence[str]],
+    work: Callable[[str], HostRun],
+    on_wave: Callable[[int, Sequence[str]], None] = lambda number, hosts: None,
+    on_host: Callable[[HostRun], None] = lambda run: None,
+) -> RollOut:
+    """Do `work` for the hosts of one wave at once, one wave after the other, until one host fails."""
+    done: list[tuple[HostRun, ...]] = []
+    for number, hosts in enumerate(waves, 1):
+        on_wave(number, hosts)
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            runs = []
+            for run in pool.map(work, hosts):
+                on_host(run)
+                runs.append(run)
+        done.append(tuple(runs))
+        if any(run.exit_code != ExitCode.OK for run in runs):
+            return RollOut(tuple(done), tuple(host for wave in waves[number:] for host in wave))
+    return RollOut(tuple(done), ())
+
+
+def document(playbook: str, result: RollOut) -> dict[str, Any]:
+    """`triage.rollout/1`."""
+    return {
+        "schema": "triage.rollout/1",
+        "playbook": playbook,
+        "waves": [
+            [
+                {"host": run.host, "exit_code": run.exit_code, "error": run.error, "run": run.document}
+                for run in wave
+            ]
+            for wave in result.waves
+        ],
+        "left": list(result.left),
+        "exit_code": result.exit_code,
+    }
