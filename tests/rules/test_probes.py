@@ -183,6 +183,15 @@ def test_a_log_alone_holds_no_source(check: str) -> None:
     assert found.command == "triage diagnose HOST"
 
 
+def test_a_traceback_shows_by_itself_that_the_attribute_is_subtracted() -> None:
+    log_alone = context(evidence=LOG, deployment=Deployment("log"))
+    found = ask("class-attribute", log_alone, subtracted=True, **START)
+    assert (found.result, ACCESSOR.code in found.detail) == ("pass", True)
+    bare = replace(ACCESSOR, code="return self.kv_buffer[layer_id]")
+    unsubtracted = replace(log_alone, frames={"accessor": bare})
+    assert ask("class-attribute", unsubtracted, subtracted=True, **START).result == "missing"
+
+
 # Launch arguments.
 
 

@@ -41,10 +41,15 @@ def patch_state(probe: PatchState, context: Context) -> Finding:
 
 
 def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
-    """The class is the one around the frame's line: no guess from the log or the version."""
+    """The class is the one around the frame's line: no guess from the log or the version.
+
+    Without the source, the traceback's own line tells where it subtracts the attribute.
+    """
     from triage.patching.inspect import class_at, has_attribute, indexes_from
 
     frame = context.frames[probe.frame]
+    if not context.examined and probe.subtracted and f" - self.{probe.attribute}]" in frame.code:
+        return Finding("probe", "pass", f"{probe.says}: the traceback shows {frame.code.strip()}")
     found = context.source(frame)
     _require_standing(frame, found)
     owner = class_at(found, frame.line)
