@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.errors import RefusedError, UnreachableError
-from triage.evidence.live import LiveEvidence
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
 from triage.patching.load import find_patch
 from triage.patching.schema import Patch
 from triage.patching.target import Target, on_record, target_at
 from triage.patching.transaction import HostTree
-from triage.pipeline import Finding, Knowledge, diagnose
-from triage.rules.load import load_rules
+
+if TYPE_CHECKING:
+    from triage.pipeline import Finding
 
 
 def find_target(
@@ -37,6 +38,10 @@ def find_target(
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
         return target_at(connection, package_root, known, wanted, python, ledger)
+    from triage.evidence.live import LiveEvidence
+    from triage.pipeline import Knowledge, diagnose
+    from triage.rules.load import load_rules
+
     knowledge = Knowledge(load_rules(rules), tuple(known))
     report = diagnose(LiveEvidence(connection), knowledge, unit)
     deployment, incidents = report.deployment, report.incidents
