@@ -37,15 +37,26 @@ class HostKey:
         return f"{self.type} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
+def authorities(target: Target) -> tuple[HostKey, ...]:
+    """Keys whose certificates count for the host; a line without its port is enough, as for ssh."""
+    return tuple(
+        key
+        for path in target.known_hosts
+        for name in dict.fromkeys((target.key_name, target.hostname))
+        for key in _entries(path, name, "@cert-authority")
+    )
+
+
 def known_keys(target: Target, marker: str = "") -> tuple[HostKey, ...]:
     """The host's keys in its known-hosts files; with `marker`, those so marked (`@revoked`)."""
     return tuple(key for path in target.known_hosts for key in _entries(path, target.key_name, marker))
 
 
-def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
-    """Raises RefusedError unless `key` is the host's known key, or is new and may be added."""
+def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: bytes = b"") -> None:
+    """Raises RefusedError unless `key` is known as the host's, vouched for, or new and may be added."""
     doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
-    if key in known_keys(target, "@revoked"):
+    revoked = known_keys(target, "@revoked")
+    if key in revoked:
         raise RefusedError(
             doing,
             whom,
@@ -55,12 +66,21 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
     known = known_keys(target)
     if key in known:
         return
+    vouched = ""
+    if certificate:
+        from triage.hosts.host_certificates import why_not
+
+        trusted = [each for each in authorities(target) if each not in revoked]
+        vouched = why_not(certificate, target.cert_name, trusted)
+        if not vouched:
+            return
+        vouched = f" (it has a certificate, but {vouched})"
     if known:
         old = ", ".join(other.fingerprint for other in known)
         raise RefusedError(
             doing,
             whom,
-            f"the key has CHANGED. Known: {old}. Shown now: {key.fingerprint}. "
+            f"the key has CHANGED. Known: {old}. Shown now: {key.fingerprint}{vouched}. "
             "Somebody may be listening in, or the machine was set up anew",
             f"ask whoever runs it; if it was set up anew: ssh-keygen -f {own_file} -R '{target.key_name}', "
             "then repeat with --host-key accept-new",
@@ -69,7 +89,7 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy) -> None:
         raise RefusedError(
             doing,
             whom,
-            f"its key is not known: {key.fingerprint}",
+            f"its key is not known: {key.fingerprint}{vouched}",
             "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host's own console, "
             "then repeat with --host-key accept-new",
         )

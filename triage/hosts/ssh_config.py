@@ -40,6 +40,7 @@ class Target:
     hostname: str
     port: int
     key_name: str  # under which known_hosts has it
+    cert_name: str  # as a host certificate calls it: without the port
     known_hosts: tuple[Path, ...]  # the first one takes new keys
     identities: tuple[Path, ...]
     identities_only: bool
@@ -89,6 +90,7 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
         hostname=hostname,
         port=port,
         key_name=key_name,
+        cert_name=value("hostkeyalias") or hostname,
         known_hosts=_known_hosts(value("userknownhostsfile"), value("globalknownhostsfile")),
         identities=tuple(Path(path).expanduser() for path in identities),
         identities_only=value("identitiesonly").lower() == "yes",

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import paramiko
 
 from triage.errors import UnreachableError, UsageError
-from triage.hosts.host_keys import HostKey, check, known_keys
+from triage.hosts.host_certificates import ENDING
+from triage.hosts.host_keys import HostKey, authorities, check, known_keys
 from triage.hosts.options import ConnectionOptions
 from triage.hosts.ssh_auth import authenticate
 from triage.hosts.ssh_config import Target, resolve
@@ -78,7 +79,8 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             said = complaints.read(2000).decode("utf-8", "replace").strip()
             raise _unreachable(target, error, said) from None
         shown = transport.get_remote_server_key()
-        check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key)
+        certificate = shown.public_blob.key_blob if shown.public_blob else b""
+        check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key, certificate)
         authenticate(transport, target, options.ask)
         if target.keepalive > 0:
             transport.set_keepalive(target.keepalive)
@@ -86,13 +88,15 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
 
 
 def _negotiate(transport: paramiko.Transport, target: Target) -> None:
-    """Exchange keys, asking for a host key of a type that we know."""
+    """Exchange keys, asking for a certificate where that would count, else for a key of a type we know."""
     transport.banner_timeout = target.connect_timeout
     transport.auth_timeout = AUTH_TIMEOUT
     transport.use_compression(target.compression)
     security = transport.get_security_options()
     known = [name for key in known_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
-    security.key_types = sorted(security.key_types, key=lambda name: name not in known)
+    plain = sorted(security.key_types, key=lambda name: name not in known)
+    certified = [f"{name}{ENDING}" for name in plain] if authorities(target) else []
+    security.key_types = [*certified, *plain]
     transport.start_client(timeout=target.connect_timeout)
     if not transport.is_active() or not transport.initial_kex_done:
         raise TimeoutError("no key exchange")

@@ -36,7 +36,7 @@ ROCM = (
 
 @dataclass(frozen=True)
 class Topology:
-    """`links` has for each pair of devices how they are connected: `NV18`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS`.
+    """`links` has for each pair of devices how they are connected: `NV18`, `PIX`, `PHB`, `NODE`, `SYS`, ...
 
     `numa` has for each GPU the NUMA node of its processors, as it is printed.
     """

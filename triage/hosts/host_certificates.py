@@ -1,0 +1,66 @@
+"""Host certificates: a host's key, vouched for by an authority that known_hosts names.
+
+The format: PROTOCOL.certkeys of OpenSSH.
+"""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import time
+from collections.abc import Collection
+
+from triage.hosts.host_keys import HostKey
+
+ENDING = "-cert-v01@openssh.com"
+HOST = 2  # the kind of certificate
+PARTS = {"ssh-ed25519": 1, "ssh-rsa": 2}  # of a public key; one of ECDSA has 2
+
+
+def why_not(certificate: bytes, name: str, authorities: Collection[HostKey], now: float | None = None) -> str:
+    """Why the certificate does not vouch for the host of that name; "" when it does."""
+    import paramiko
+
+    now = time.time() if now is None else now
+    message = paramiko.Message(certificate)
+    try:
+        type_ = message.get_text().removesuffix(ENDING)
+        message.get_binary()  # nonce
+        for _ in range(PARTS.get(type_, 2)):
+            message.get_binary()
+        message.get_int64()  # serial
+        kind, id_ = message.get_int(), message.get_text()
+        principals = _strings(message.get_binary())
+        after, before = message.get_int64(), message.get_int64()
+        critical = message.get_binary()
+        message.get_binary()  # extensions
+        message.get_binary()  # reserved
+        signer = message.get_binary()
+        signed = message.get_so_far()
+        signature = paramiko.Message(message.get_binary())
+        signer_type = paramiko.Message(signer).get_text()
+        authority = HostKey(signer_type, base64.b64encode(signer).decode())
+        if authority not in authorities:
+            return f"its authority {authority.fingerprint} is not one of this host's"
+        if not paramiko.PKey.from_type_string(signer_type, signer).verify_ssh_sig(signed, signature):
+            return "its signature is wrong"
+    except (paramiko.SSHException, ValueError, IndexError, UnicodeError, OverflowError) as error:
+        return f"it is damaged ({error})"
+    if kind != HOST:
+        return "it is a user's, not a host's"
+    if critical:
+        return "it has conditions that are not known here"
+    if not after <= now < before:
+        return "it is not valid yet" if now < after else "it has expired"
+    if principals and not any(fnmatch.fnmatchcase(name.lower(), each.lower()) for each in principals):
+        return f"it is that of {', '.join(principals[:4])} ({id_[:80]})"
+    return ""
+
+
+def _strings(data: bytes) -> list[str]:
+    import paramiko
+
+    message, found = paramiko.Message(data), []
+    while message.get_remainder():
+        found.append(message.get_text())
+    return found
