@@ -310,8 +310,8 @@ class Disk:
     def make(self) -> Engine:
         image = self.images["installed"]
         with image.open("wb") as file:
-            file.truncate(16 << 20)
-        run("mkfs.ext4", "-q", "-F", str(image))
+            file.truncate(4 << 20)
+        run("mkfs.ext4", "-q", "-b", "1024", "-J", "size=1", str(image))
         self.mount("installed")
         engine = Engine(self.at, python=sys.executable)
         engine.reset()
