@@ -227,6 +227,9 @@ def test_the_story_s_words_from_two_stages_alone_are_possible_at_most() -> None:
     found = diagnose(of, log, Answers(kind="log"), Tree(), [STORY_RULE], PATCHES)
     assert [item.outcome for item in found] == ["unproven"]
     assert verdict(of, found) == Verdict("pp-rank-assumption", "possible")
+    first, patch, *_ = found[0].remedies
+    assert (first.kind, first.command) == ("action", "triage diagnose HOST")
+    assert (patch.kind, patch.command) == ("patch", "triage patch HOST --id sglang-triton-value-head-dim")
 
 
 # The story's rule on the sources that it is about.

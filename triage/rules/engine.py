@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from triage.evidence.model import EMPTY, Deployment, Evidence
@@ -10,7 +11,7 @@ from triage.logs.model import Incident
 from triage.patching.model import SourceTree
 from triage.rules import elsewhere, probes, witness
 from triage.rules.context import Context
-from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Verdict
+from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Remedy, Verdict
 from triage.rules.match import Match, match
 from triage.rules.remedies import remedies
 from triage.rules.schema import Rule
@@ -79,7 +80,7 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
     ]
     outcome = _outcome(rule, findings)
     findings += elsewhere.findings(rule.cause_in, context)
-    return Diagnosis(
+    found = Diagnosis(
         rule=rule.id,
         category=rule.category,
         role=rule.role,
@@ -90,6 +91,20 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
         remedies=remedies(rule.remedies, context),
         references=rule.references,
     )
+    return replace(found, remedies=_in_doubt(found)) if found.doubtful else found
+
+
+def _in_doubt(found: Diagnosis) -> tuple[Remedy, ...]:
+    """First what would settle it; patches are shown, not applied."""
+    against = next(finding for finding in found.findings if finding.against)
+    settle = Remedy(
+        "action", "settle", "find out first, because something speaks against it", against.command
+    )
+    shown = (
+        replace(each, command=each.command.removesuffix(" --apply")) if each.kind == "patch" else each
+        for each in found.remedies
+    )
+    return (settle, *shown)
 
 
 def _outcome(rule: Rule, findings: list[Finding]) -> Outcome:
