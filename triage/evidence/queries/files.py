@@ -46,7 +46,7 @@ class TailFile(Query[str]):
     """The last 64 MiB of a log file. Bytes that are not UTF-8 come as in ReadFile."""
 
     name: ClassVar[str] = "tail-file"
-    purpose: ClassVar[str] = "read the log file of an inference service that no unit starts"
+    purpose: ClassVar[str] = "read the log file of a service that does not log to the journal"
     privilege: ClassVar[str] = "read permission on the file"
     limit: ClassVar[int] = TAIL + 1
 

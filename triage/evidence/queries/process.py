@@ -192,7 +192,7 @@ class ProcessOutput(Query[str]):
     """The file that a process writes its standard error to."""
 
     name: ClassVar[str] = "process-output"
-    purpose: ClassVar[str] = "find the log file of an inference service that no unit starts"
+    purpose: ClassVar[str] = "find the log file of a service that does not log to the journal"
     privilege: ClassVar[str] = "the same user as the process, or root"
 
     pid: int
