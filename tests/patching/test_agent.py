@@ -122,6 +122,8 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], str]] = {
     "files that are none": lambda record: whole(record, files=[1]),
     "state": lambda record: whole(record, state="sideways"),
     "notes": lambda record: whole(record, notes=[{}]),
+    "context": lambda record: whole(record, context=[1]),
+    "half a context": lambda record: whole(record, context={"pool_class": None}),
     "a newer format": lambda record: whole(record, format=2),
     "no format": lambda record: whole(record, format="x"),
 }

@@ -617,6 +617,7 @@ def check_compiles(data: "bytes", path: "str") -> "None":
 def check_record(change: "Json", name: "str") -> "None":
     """Raises KeyError, TypeError or ValueError for what is not the record of that change."""
     texts = [change[key] for key in ("patch", "at", "by", "distribution", "version")] + change["notes"]
+    texts += change.get("context", {}).values()
     for file in change["files"]:
         texts += [file[key] for key in ("module", "path", "before", "after", "symlink")]
         texts += [] if isinstance(file["links"], int) else [None]
