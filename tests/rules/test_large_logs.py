@@ -1,0 +1,34 @@
+"""What a rule knows is found in a large log as well, of which only windows are read.
+
+A signature is held against faults, and all that can be a fault is in the one database of places, so a rule
+adds nothing to it. That holds as long as every case gives the same faults and verdict by windows and whole.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.logs.test_windows import PAD, needs_hyperscan, padded
+from triage import pipeline
+from triage.evidence.recorded import LogEvidence
+from triage.logs import windows
+from triage.logs.model import LogSource
+from triage.rules.check import rule_cases
+
+KNOWLEDGE = pipeline.load_knowledge()
+CASES = [case for case in rule_cases(KNOWLEDGE.rules) if case.kind == "match"]
+
+
+def diagnosed(log: bytes) -> pipeline.Report:
+    return pipeline.diagnose(LogEvidence("case"), KNOWLEDGE, "", LogSource("case", log))
+
+
+@needs_hyperscan
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_case_among_healthy_lines(case, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = padded(case.log.encode(), PAD // 8)
+    for name, size in {"SMALL": 0, "HEAD": 2000, "STEP": 5000}.items():
+        monkeypatch.setattr(windows, name, size)
+    in_windows = diagnosed(log)
+    monkeypatch.setattr(windows, "finder", lambda: None)
+    assert in_windows == diagnosed(log)
