@@ -238,7 +238,7 @@ def test_a_fixed_tree_needs_nothing_and_says_so(root: Path, triage: Triage) -> N
     done = triage.apply("--yes")
     assert (done.returncode, "fixed-upstream" in done.stdout) == (0, True)
     assert f"nothing was changed: the source has the fix of {ID} already" in done.stdout
-    assert done.stdout.endswith("restart it: triage verify local\n")
+    assert done.stdout.endswith("old source; restart the service to run it: triage verify local\n")
 
 
 def test_absent_is_not_fixed(tmp_path: Path, triage: Triage) -> None:
@@ -314,3 +314,6 @@ def test_a_directory_instead_of_a_host(root: Path, triage: Triage) -> None:
     assert (unnamed.returncode, f"Next: triage scan {root}" in unnamed.stderr) == (2, True)
     done = triage(str(root), "--id", ID, "--given", MLA, "--apply", "--yes")
     assert (done.returncode, "start_layer" in backend(root)) == (0, True), done.stderr
+    assert done.stdout.endswith("\nrestart what runs from it\n")
+    blocked = triage(str(root), "--id", "sglang-triton-swa-value-head-dim", "--apply", "--yes")
+    assert (blocked.returncode, blocked.stderr.endswith(f"Next: triage scan {root}\n")) == (4, True)

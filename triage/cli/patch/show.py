@@ -100,13 +100,13 @@ def show(
                 "patching", host, f"{one} and {other} exclude each other", "leave one of them out"
             )
     known, facts = known_patches(patches), facts_of(given)
-    place, name = host, host
+    place = host
     if Path(host).is_dir():
         place = "local"
         package_root, own = _in_directory(host, id or ())
         python = python or own
     with connected(place, ssh_config, host_key, become) as connection:
-        with console.working(f"reading {name}"):
+        with console.working(f"reading {host}"):
             target = find_target(
                 connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
             )
@@ -117,21 +117,21 @@ def show(
             return
         if format is Format.TEXT:
             print_plans(plans)
-            _say_if_nothing(plans, name, all)
+            _say_if_nothing(plans, host, all)
         changes: Sequence[Change] = ()
         if apply:
-            _agree(plans, name, yes)
+            _agree(plans, host, yes)
             changes = apply_all(target, plans)
         if format is Format.JSON:
-            print_json(name, survey(target) if apply else plans, changes, target.package_root)
+            print_json(host, survey(target) if apply else plans, changes, target.package_root)
         elif apply:
             print_changes(changes)
-            _print_hint(name, plans, changes, target)
+            _print_hint(host, plans, changes, target)
         elif any(plan.edits for _, plan in plans):
             ids = () if all else (patch.id for patch, plan in plans if plan.edits)
-            print(f"nothing was changed; next: {_command(name, ids)}")
+            print(f"nothing was changed; next: {_command(host, ids)}")
     if apply:
-        _refuse_what_is_not_mended(name, plans, changes)
+        _refuse_what_is_not_mended(host, plans, changes)
 
 
 def _export(target: Target, plans: Plans, kind: ExportKind) -> None:
@@ -174,7 +174,8 @@ def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[Change
     """Nothing that was left undone is called done."""
     from triage.patching.model import State
 
-    next = again.reaching(again.command("diagnose", host), host)
+    command = "scan" if Path(host).is_dir() else "diagnose"
+    next = again.reaching(again.command(command, host), host)
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
     done = {change.patch for change in changes}
@@ -195,23 +196,22 @@ def _say_if_nothing(plans: Plans, host: str, every: bool) -> None:
 
 
 def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Target) -> None:
-    unit = ("--unit", target.unit) if target.unit else ()
-    verify = again.reaching(again.command("verify", host, *unit), host)
-    if any(change.new for change in changes):
-        print(f"restart the service to run it: {verify}")
-    elif changes:
-        print("nothing was changed: it was applied before")
-    elif plans:
-        _print_fixed(plans, verify)
-
-
-def _print_fixed(plans: Plans, verify: str) -> None:
+    """What comes next."""
     from triage.patching.model import State
 
+    unit = ("--unit", target.unit) if target.unit else ()
+    restart = f"restart the service to run it: {again.reaching(again.command('verify', host, *unit), host)}"
+    if Path(host).is_dir():
+        host, restart = "local", "restart what runs from it"
+    status = again.reaching(again.command("patch", "status", host), host)
     fixed = [patch.id for patch, plan in plans if plan.state is State.FIXED_UPSTREAM]
-    if fixed:
+    if any(change.new for change in changes):
+        print(restart)
+    elif changes:
+        print(f"nothing was changed: it was applied before; whether it runs: {status}")
+    elif fixed:
         print(f"nothing was changed: the source has the fix of {', '.join(fixed)} already")
-        print(f"a service that was started before it came runs the old source; restart it: {verify}")
+        print(f"a service that was started before it came runs the old source; {restart}")
 
 
 def _command(host: str, ids: Iterable[str]) -> str:
