@@ -40,16 +40,18 @@ class Repeats:
         self._said: Counter[int] = Counter()
         self._faults: dict[int, Counted] = {}
         self._number = _NUMBER
+        self._last = b"", b""
         self._held: deque[tuple[int, Counted | None]] = deque()
 
     def shape(self, before: bytes, row: bytes) -> int:
         """What is equal for lines that differ in numbers alone; 0 for a line that is read in any case."""
         if len(row) > LONGEST or _AGAIN in row:
             return 0
-        return hash((self._equal(before[-LONGEST:]), self._equal(row)))
-
-    def _equal(self, row: bytes) -> bytes:
-        return self._number.sub(b"0", row)
+        last, equal = self._last
+        above = equal if before == last else self._number.sub(b"0", before[-LONGEST:])
+        equal = self._number.sub(b"0", row)
+        self._last = row, equal
+        return hash((above, equal))
 
     def learn(self, shape: int) -> None:
         """A line was read that tells nothing but a fault, or nothing at all."""
@@ -65,6 +67,7 @@ class Repeats:
             if len(self._faults) > MAX_KNOWN:
                 self.forget()
                 self._number = _DIGITS
+                self._last = b"", b""
 
     def knows(self, shape: int) -> bool:
         return self._said.get(shape, 0) >= OFTEN
@@ -80,6 +83,7 @@ class Repeats:
         self._said.clear()
         self._faults.clear()
         self._number = _NUMBER
+        self._last = b"", b""
 
     def passed(self, place: int, shape: int) -> None:
         """A line that is known was passed over."""
