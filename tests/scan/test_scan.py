@@ -16,7 +16,7 @@ from triage.scan.model import Scan
 from triage.scan.prefilter import may_hold
 from triage.scan.read import Sources
 from triage.scan.run import scan
-from triage.scan.shapes import look
+from triage.scan.shapes import MANY, look
 
 LABELS = yaml.safe_load(Path(__file__).with_name("labels.yaml").read_text())
 ROOT = "/site-packages/sglang/srt/"
@@ -202,3 +202,8 @@ def test_depth_is_an_answer() -> None:
     deep = MODEL.format("x = self.layers[0].a" + ".a" * 5000)
     with pytest.raises(Unparsable, match=r"too deeply|recursion"):
         look("/sglang/srt/models/m.py", deep.encode())
+
+
+def test_a_file_that_raises_more_questions_than_any_model_is_left_there() -> None:
+    text = MODEL.format("\n        ".join(["if self.x: y = self.layers[0].mlp"] * (MANY + 500)))
+    assert len(look("/sglang/srt/models/m.py", text.encode())) == MANY

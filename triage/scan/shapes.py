@@ -34,6 +34,9 @@ _OTHER = re.compile(r"encoder|draft")  # towers, and models beside the model
 _NUMBERS = re.compile(r"\bnum_hidden_layers\b|\.\w*layer_ids\b")
 _COMMENT = re.compile(r"#[^\n]*")
 
+MANY = 1000  # questions that a file may raise; a model raises some tens
+LONG = 20_000  # characters of a statement or condition that are looked at
+
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp
 
@@ -42,13 +45,19 @@ def look(path: str, data: bytes) -> tuple[Finding, ...]:
     """Every place in a module. Raises Unparsable."""
     if not may_hold(data):
         return ()
+    walk = _Walk(path, data, parse_plain(data))
     try:
-        walk = _Walk(path, data, parse_plain(data))
         walk.module()
     except RecursionError:
         raise Unparsable("its syntax is nested too deeply") from None
+    except _Enough:
+        pass
     found = {(item.kind, item.site.line): item for item in walk.found}
     return tuple(found[key] for key in sorted(found, key=lambda key: key[1]))
+
+
+class _Enough(Exception):
+    """A file raises more questions than any model does: what was found so far is the answer."""
 
 
 class _Walk(ast.NodeVisitor):
@@ -58,6 +67,8 @@ class _Walk(ast.NodeVisitor):
         self.lines = data.decode("utf-8-sig", "backslashreplace").splitlines()
         self.around: list[ast.AST] = []
         self.found: list[Finding] = []
+        self.questions = 0
+        self.skipping: dict[ast.AST, bool] = {}
         self.dealt = False
         self.foreign_embedding = False
 
@@ -190,6 +201,7 @@ class _Walk(ast.NodeVisitor):
 
     def asked(self, node: ast.AST, asks: re.Pattern[str] = _ASKS) -> bool:
         """Does a condition around a node, or one before it that leaves, ask whether this stage has it?"""
+        self.count()
         inner = node
         for outer in reversed(self.around):
             if isinstance(outer, (ast.If, ast.IfExp, ast.While)) and asks.search(self.text(outer.test)):
@@ -215,9 +227,9 @@ class _Walk(ast.NodeVisitor):
             return False
         if any(arg.arg == "params_dict" for item in functions for arg in item.args.args):
             return False  # the caller asks
-        whole = self.text(functions[0])
-        if _SKIPS.search(whole) or ".load_weights([" in whole:
+        if self.skips(functions[0]):
             return False
+        self.count()
         key = node.slice.id
         asks = re.compile(rf"\b{re.escape(key)}(?: not)? in (?:params_dict|loaded_params)\b")
         inner: ast.AST = node
@@ -234,6 +246,18 @@ class _Walk(ast.NodeVisitor):
             inner = outer
         return True
 
+    def skips(self, function: ast.AST) -> bool:
+        """Does a function skip what is another stage's, or leave it to another that does?"""
+        if function not in self.skipping:
+            text = self.text(function, len(self.stages.data))
+            self.skipping[function] = bool(_SKIPS.search(text)) or ".load_weights([" in text
+        return self.skipping[function]
+
+    def count(self) -> None:
+        self.questions += 1
+        if self.questions > MANY:
+            raise _Enough
+
     def guards(self, test: ast.expr, asks: re.Pattern[str]) -> bool:
         """Does a condition hold whenever the name has no parameter, and not only for some names?"""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
@@ -243,17 +267,17 @@ class _Walk(ast.NodeVisitor):
     def in_init(self) -> bool:
         return any(isinstance(item, ast.FunctionDef) and item.name == "__init__" for item in self.around)
 
-    def text(self, node: ast.AST) -> str:
-        """The code of a node on one line, without comments."""
+    def text(self, node: ast.AST, most: int = LONG) -> str:
+        """The code of a node on one line, without comments; no more than so many characters of it."""
         first, end = node.lineno, node.end_lineno  # type: ignore[attr-defined]
-        lines = self.lines[first - 1 : end]
+        lines = self.lines[first - 1 : min(end, first + most // 8)]
         if not lines:
             return ""
-        if lines[-1].isascii():
+        if lines[-1].isascii() and len(lines) == end - first + 1:
             lines[-1] = lines[-1][: node.end_col_offset]  # type: ignore[attr-defined]
         if lines[0].isascii():
             lines[0] = lines[0][node.col_offset :]  # type: ignore[attr-defined]
-        return " ".join(_COMMENT.sub("", "\n".join(lines)).split())
+        return " ".join(_COMMENT.sub("", "\n".join(lines)[:most]).split())
 
     def add(self, kind: Kind, node: ast.AST, confidence: Confidence, until: ast.AST | None = None) -> None:
         """A place: a node, or of a loop what leads to the part that is wrong."""
