@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import py_compile
 import subprocess
@@ -17,9 +18,9 @@ from tests.patching.hosts import Host, host_tree
 from tests.patching.test_target import FIRST, SECOND, target
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, reinstall
 from triage.evidence.model import Deployment
-from triage.patching import transaction
+from triage.patching import observation, transaction
 from triage.patching.ledger import Change
-from triage.patching.outlook import Outlook, look
+from triage.patching.outlook import Outlook, look, not_running
 from triage.patching.schema import Patch
 from triage.patching.target import apply_all, survey
 from triage.patching.transaction import HostTree
@@ -70,9 +71,12 @@ def test_a_process_from_before_the_change_does_not_run_it_and_one_from_after_doe
     (before,) = outlooks(tree, service(root, process.pid))
     assert (before.happened, [run.current for run in before.runs]) == ("", [False])
     assert before.next == ("verify", "local", "--unit", "kimi.service")
+    changes = transaction.status(tree)
+    assert not_running(tree.agent, changes, service(root, process.pid)) == (FIRST.id,)
     time.sleep(0.05)
     with subprocess.Popen(["sleep", "60"]) as younger:
         (after,) = outlooks(tree, service(root, younger.pid))
+        assert not_running(tree.agent, changes, service(root, younger.pid)) == ()
         younger.terminate()
     assert ([run.current for run in after.runs], after.next) == ([True], ())
 
@@ -191,3 +195,10 @@ def test_nothing_is_asked_where_nothing_was_changed() -> None:
     host = Host()
     assert look(host_tree(Path("/"), Path("/none"), host).agent, (), ()) == ()
     assert host.runs == 0
+
+
+@pytest.mark.parametrize("name", ["agent", "observer", "standalone"])
+def test_what_is_sent_to_a_host_is_python_3_6(name: str) -> None:
+    source = Path(observation.__file__).with_name(f"{name}.py").read_text()
+    ast.parse(source, feature_version=(3, 6))
+    assert "from __future__ import annotations" not in source  # 3.7

@@ -79,8 +79,13 @@ def verify(
     )
     with connected(host, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
+        behind = () if restart else _not_running(connection, unit)
     diagnosis = diagnosis and again.in_report(diagnosis)
     _show(result, diagnosis, format)
+    if behind and format is Format.TEXT:
+        print(
+            f"applied but not running: {', '.join(behind)}; restart the service, which --no-restart did not"
+        )
     if report is not None:
         from triage.report import documents, json
 
@@ -118,6 +123,22 @@ def _patches_in_place(connection: Connection, deployment: Deployment) -> tuple[s
     root = f"{deployment.package_root}/"
     here = (change for change in changes if any(file.path.startswith(root) for file in change.files))
     return tuple(sorted({change.patch for change in here if change.state == "applied"}))
+
+
+def _not_running(connection: Connection, unit: str) -> tuple[str, ...]:
+    """The patches that are applied to the service's source, and that it was started before."""
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.patching import transaction
+    from triage.patching.outlook import not_running
+    from triage.patching.transaction import HostTree
+
+    try:
+        deployment = discover(LiveEvidence(connection), unit)[0]
+        tree = HostTree(connection, (), deployment.python, os.environ.get("TRIAGE_LEDGER", ""))
+        return not_running(tree.agent, transaction.status(tree), deployment)
+    except TriageError:  # the verification stands without it
+        return ()
 
 
 @contextmanager

@@ -79,6 +79,15 @@ def look(agent: Agent, changes: Sequence[Change], deployments: Iterable[Deployme
     return outlooks(changes, agent.connection.name, seen[agent.python], services)
 
 
+def not_running(agent: Agent, changes: Sequence[Change], deployment: Deployment) -> tuple[str, ...]:
+    """The patches that are applied to the tree of a service, and that it was started before."""
+    return tuple(
+        outlook.change.patch
+        for outlook in look(agent, changes, (deployment,))
+        if outlook.change.state == "applied" and any(run.current is False for run in outlook.runs)
+    )
+
+
 def outlooks(
     changes: Sequence[Change], host: str, seen: Observation, services: Sequence[Service] = ()
 ) -> tuple[Outlook, ...]:
