@@ -124,7 +124,7 @@ def complains(done: subprocess.CompletedProcess[str], code: int, *says: str, std
         ("replay cases --rules rules", 2, "it is not YAML"),
         ("replay cases --junit locked/out.xml --format json", 3, "locked/out.xml: Permission denied. Next: "),
         ("run missing.yaml local", 2, "missing.yaml: No such file or directory. Next: "),
-        ("run no-such-playbook local", 2, "there are diagnose-only, pp8-bringup"),
+        ("run no-such-playbook local", 2, "there are capture-for-bug-report, diagnose-only, "),
         ("run ./directory local", 2, "Is a directory"),
         ("run playbook.yaml local", 2, "playbook.yaml: "),
         ("run unknown-step.yaml local", 2, "steps.0"),
