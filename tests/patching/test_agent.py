@@ -329,7 +329,7 @@ class TestTwoFiles:
         old = [path.read_bytes() for path in paths]
         new = [b"# one\n", b"# two\n"]
         mixed = False
-        for at in range(9, 200, 2):
+        for at in range(9, 200, 4):
             host.at, host.when, survived = at, "after", True
             try:
                 made = send(tree, "both", *zip(paths, new, strict=True))
@@ -367,7 +367,7 @@ class TestTwoFiles:
             old[0].replace(b"get_value_buffer(0)", b"get_value_buffer(1)"),
             old[1].replace(b"= []", b"= [0]"),
         ]
-        for at in range(20, 60):
+        for at in range(20, 60, 3):
             host.at, host.when = at, "after"
             with contextlib.suppress(UnreachableError):
                 send(target.tree, OF_TWO_FILES.id, *zip(paths, new, strict=True))

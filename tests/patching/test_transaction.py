@@ -442,7 +442,7 @@ class TestCutShort:
 
     def test_the_next_apply_mends_and_goes_on(self, root: Path, ledger: Path, host: Host) -> None:
         tree = host_tree(root, ledger, host)
-        for at in range(10, 40, 3):
+        for at in range(10, 40, 7):
             host.at, host.when = at, "after"
             self.attempt(tree, plan(tree))
             host.at = 0
