@@ -24,11 +24,14 @@ class TriageError(Exception):
     exit_code: ExitCode = ExitCode.UNREACHABLE
 
     def __init__(self, doing: str, to: str, happened: str, next: str) -> None:
-        super().__init__(f"{doing} {to}: {happened}")
+        super().__init__(doing, to, happened, next)
         self.doing = doing
         self.to = to
         self.happened = happened
         self.next = next
+
+    def __str__(self) -> str:
+        return f"{self.doing} {self.to}: {self.happened}"
 
 
 class UsageError(TriageError):

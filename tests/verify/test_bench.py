@@ -1,4 +1,4 @@
-"""What a bench recommends. That it restores what was there is for tests/e2e/test_bench.py."""
+"""What a bench recommends. That it restores what was there: test_dropin.py, tests/e2e/test_bench.py."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def test_one_that_failed_is_never_recommended():
     dead = replace(dead, verification=replace(dead.verification, start=start, metrics=()))
     assert recommended([dead, measured(TP8, (5, 5))])[0] == TP8
     assert recommended([dead]) == (None, "no layout became ready and answered every request")
+
+
+def test_one_that_died_after_its_load_is_never_recommended():
+    dead = measured(PP8, (90, 900))
+    dead = replace(dead, verification=replace(dead.verification, verdict="failed"))
+    assert recommended([dead, measured(TP8, (5, 5))])[0] == TP8
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from triage.cli.options import (
     connected,
     knowledge,
 )
-from triage.errors import ExitCode, RefusedError
+from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment, Layout
@@ -52,7 +52,7 @@ def bench(
     """Restart the service on HOST with each layout, measure it, and say which serves best.
 
     The unit's file is not touched: another command is put above it for a while, and taken away at the
-    end, by the host itself if need be. Exit code 1 when no layout became ready.
+    end, by the host itself if need be. Exit code 1 when no layout became ready, 3 when that is still to come.
     """
     from triage.cli.verify import api_key_of, listener
     from triage.evidence.discovery import discover
@@ -83,21 +83,27 @@ def bench(
                 if sys.stderr.isatty():
                     console.stderr().print(name_of(layout), style="bold")
 
-            result = measure(
-                connection,
-                deployment,
-                wanted,
-                options,
-                on_event,
-                on_layout,
-                lambda: _cause(connection, deployment, known),
-            )
+            try:
+                result = measure(
+                    connection,
+                    deployment,
+                    wanted,
+                    options,
+                    on_event,
+                    on_layout,
+                    lambda: _cause(connection, deployment, known),
+                )
+            except KeyboardInterrupt:
+                print(f"interrupted; the command of {deployment.name} is as it was", file=sys.stderr)
+                raise
     if format is Format.JSON:
         print(json.dumps(report.document(result)))
     else:
         screen = console.stdout()
         for line in report.lines(result):
             screen.print(line, soft_wrap=True)
+    if result.notes:
+        raise typer.Exit(ExitCode.UNREACHABLE)
     raise typer.Exit(ExitCode.OK if result.best else ExitCode.FOUND)
 
 
@@ -116,7 +122,10 @@ def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> 
     from triage import pipeline
     from triage.evidence.live import LiveEvidence
 
-    report = pipeline.diagnose(LiveEvidence(connection), known, deployment.unit)
+    try:
+        report = pipeline.diagnose(LiveEvidence(connection), known, deployment.unit)
+    except TriageError as error:
+        return f"not diagnosed: {error}"
     if not report.incidents:
         return ""
     found = report.incidents[-1]

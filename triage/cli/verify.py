@@ -27,7 +27,7 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.errors import ExitCode, TriageError, UsageError
+from triage.errors import ExitCode, TriageError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
@@ -104,7 +104,7 @@ def verify_on(
 
     deployment = discover(LiveEvidence(connection), unit)[0]
     options = replace(options, patches=_patches_in_place(connection, deployment))
-    with listener() as on_event:
+    with listener() as shown, _told_when_cut(shown, connection.name) as on_event:
         result = run.verify(connection, deployment, options, on_event)
     if not result.start.died:
         return result, None
@@ -161,6 +161,34 @@ def listener() -> Iterator[Listener]:
                 status.update(safe_line(line))
 
         yield show
+
+
+@contextmanager
+def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
+    """Ctrl-C and a lost connection say what has become of the service; `shown` gets every event."""
+    from triage.verify.events import Restarting, Started
+
+    done = "the service was not restarted"
+
+    def on_event(event: Event) -> None:
+        nonlocal done
+        if isinstance(event, Restarting):
+            done = f"{event.service} was told to restart, and its new start was not seen yet"
+        elif isinstance(event, Started):
+            done = f"the service was restarted (pid {event.pid}), and goes on by itself"
+        shown(event)
+
+    try:
+        yield on_event
+    except UnreachableError as error:
+        error.happened += f"; {done}"
+        raise
+    except KeyboardInterrupt:
+        from triage.report.safe import safe_line
+
+        next = again.reaching(again.command("verify", host, "--no-restart"), host)
+        print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
+        raise
 
 
 def api_key_of(variable: str) -> str:

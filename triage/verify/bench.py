@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from triage.verify.model import Metrics, Verification
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
 
-SLACK = 300.0  # seconds beside start and loads after which the host takes the drop-in away by itself
+EXERCISES = 8  # requests between a start and its loads, at most
+SLACK = 300.0  # seconds beside all of these after which the host takes the drop-in away by itself
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Bench:
-    """`best` is None where nothing can be recommended; `reason` says why it is, or is not."""
+    """`best` is None where nothing can be recommended; `reason` says why it is, or is not.
+
+    `notes` say where the deployment is not as it was yet.
+    """
 
     deployment: str
     before: Layout
@@ -59,8 +64,8 @@ def bench(
     """Measure each layout, then restore the deployment, whatever happened.
 
     `explain` is asked for the cause when a start died. Raises RefusedError, before anything is changed,
-    where the deployment is no systemd unit or its command hides the arguments; TriageError when the host
-    is lost, and then the host restores it by itself.
+    where the deployment is no systemd unit, its command hides the arguments, or another bench is at work;
+    TriageError when the host is lost, and then the host restores it by itself.
     """
     if not deployment.unit or not deployment.engine:
         raise RefusedError(
@@ -70,42 +75,57 @@ def bench(
             "change its arguments, and run triage verify for each",
         )
     command = LiveEvidence(connection).ask(UnitCommand(deployment.unit)).require()
-    commands = [(layout, with_layout(command.argv, deployment.engine, layout)) for layout in layouts]
+    commands = {layout: with_layout(command.argv, deployment.engine, layout) for layout in layouts}
     options = replace(options, restart=True, store=False)
-    limit = options.timeout + options.load_timeout + SLACK
+    limit = options.timeout + EXERCISES * options.request_timeout + options.load_timeout + SLACK
     measured = []
-    with _restoring(connection, deployment.unit) as dropin:
-        for layout, argv in commands:
+    dropin = _dropin(connection, deployment.unit)
+    with _restoring(dropin, limit) as notes:
+        for layout, argv in commands.items():
             on_layout(layout)
             dropin.write(command.program, argv, limit)
             result = verify(connection, deployment, options, on_event)
             cause = explain() if result.start.died else ""
             measured.append(Measured(layout, replace(result, arguments=_sizes(layout)), cause))
     best, reason = recommended(measured)
-    return Bench(deployment.name, deployment.layout, tuple(measured), best, reason)
+    return Bench(deployment.name, deployment.layout, tuple(measured), best, reason, tuple(notes))
+
+
+def _dropin(connection: Connection, unit: str) -> DropIn:
+    state = SystemdService(connection, unit).state()
+    dropin = DropIn(connection, unit, "stop" if state.dead and not state.restarting else "restart")
+    dropin.require_none()
+    return dropin
 
 
 @contextmanager
-def _restoring(connection: Connection, unit: str) -> Iterator[DropIn]:
-    verb = "stop" if SystemdService(connection, unit).state().dead else "restart"
-    dropin = DropIn(connection, unit, verb)
+def _restoring(dropin: DropIn, limit: float) -> Iterator[list[str]]:
+    """Remove the drop-in in the end. What is yielded then has what is left to say: that it could not be."""
+    notes: list[str] = []
+    later = f"the host has it as it was by itself, within {limit / 60:.0f} minutes"
     try:
-        yield dropin
-    except TriageError:
+        yield notes
+    except BaseException as error:
         try:
-            dropin.remove()
-        except TriageError as error:
-            raise _left(error, unit) from None
+            _remove(dropin)
+        except TriageError as trouble:
+            lasting = error if isinstance(error, TriageError) else trouble
+            lasting.happened += f"; {later}"
+            raise lasting from None
         raise
-    except BaseException:
+    try:
+        _remove(dropin)
+    except TriageError as trouble:
+        notes.append(f"{trouble}; {later}")
+
+
+def _remove(dropin: DropIn) -> None:
+    """Without being interrupted: half of it would leave a service that nobody restarts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
         dropin.remove()
-        raise
-    dropin.remove()
-
-
-def _left(error: TriageError, unit: str) -> TriageError:
-    error.happened += f"; the host takes the drop-in of {unit} away by itself when its time is up"
-    return error
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
@@ -136,11 +156,7 @@ def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
 
 
 def _is_measured(result: Verification) -> bool:
-    return (
-        result.start.ready
-        and not any(one.failed for one in result.metrics)
-        and all(_values(result, low) for low in (True, False))
-    )
+    return result.verdict != "failed" and all(_values(result, low) for low in (True, False))
 
 
 def _values(result: Verification, low: bool) -> list[float]:

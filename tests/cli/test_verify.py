@@ -1,0 +1,58 @@
+"""`triage verify` that is cut says what became of the service. How it verifies is for tests/verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from triage.cli import verify
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.model import Deployment
+from triage.hosts.local import LocalConnection
+from triage.verify import run
+from triage.verify.events import Event, Restarting, Started
+from triage.verify.run import Options
+
+Cut = Callable[..., None]
+RESTARTING, STARTED = Restarting("kimi.service"), Started("i", 4711, 1)
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
+    """`cut(error, events...)`: a verification that tells these events, and then ends so."""
+
+    def cut(error: BaseException, *events: Event) -> None:
+        def verified(connection: object, deployment: object, options: object, on_event: object) -> None:
+            for event in events:
+                on_event(event)  # type: ignore[operator]
+            raise error
+
+        monkeypatch.setattr(run, "verify", verified)
+        monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
+        verify.verify_on(LocalConnection(), "", Options())
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((), "the service was not restarted"),
+        ((RESTARTING,), "kimi.service was told to restart, and its new start was not seen yet"),
+        ((RESTARTING, STARTED), "the service was restarted (pid 4711), and goes on by itself"),
+    ],
+)
+def test_a_cut_says_whether_the_service_was_restarted(cut: Cut, capsys, events, said: str):
+    with pytest.raises(KeyboardInterrupt):
+        cut(KeyboardInterrupt(), *events)
+    assert capsys.readouterr().err == f"interrupted; {said}. Next: triage verify local --no-restart\n"
+    with pytest.raises(UnreachableError) as found:
+        cut(UnreachableError("asking", "it", "the connection is lost", "x"), *events)
+    assert str(found.value) == f"asking it: the connection is lost; {said}"
+
+
+def test_a_refusal_speaks_for_itself(cut: Cut):
+    with pytest.raises(RefusedError) as found:
+        cut(RefusedError("restart", "it", "no right to", "x"), RESTARTING)
+    assert str(found.value) == "restart it: no right to"

@@ -1,0 +1,155 @@
+"""What becomes of a unit whose layouts are tried, over a stand-in for systemd's own commands.
+
+That systemd itself reads the drop-in so is for tests/e2e/test_bench.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.verify.test_compare import figures, result
+from triage.errors import RefusedError, UnreachableError
+from triage.evidence.model import Deployment, Layout
+from triage.hosts.local import LocalConnection
+from triage.verify import bench as benching
+from triage.verify import dropin
+from triage.verify.bench import Bench, bench
+from triage.verify.dropin import FILE, DropIn
+from triage.verify.run import Options
+
+UNIT = "kimi.service"
+COMMAND = ("/bin/python", "-m", "sglang.launch_server", "--model-path", "/m")
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >>"$HERE/calls"
+case "$*" in
+*show*) printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nInvocationID=1\\n' ;;
+*restart*) test ! -e "$HERE/deaf" ;;
+esac
+"""
+# busctl: the command of the drop-in, told apart by its size alone, or the unit's own
+BUSCTL = """#!/bin/sh
+if [ -e "$HERE/units/kimi.service.d/zz-triage-layout.conf" ] && [ ! -e "$HERE/overruled" ]
+then cat "$HERE/changed.json"
+else cat "$HERE/own.json"
+fi
+"""
+
+
+def exec_start(argv: tuple[str, ...]) -> str:
+    return json.dumps({"type": "a(sasb)", "data": [[argv[0], list(argv), False]]})
+
+
+@dataclass(frozen=True)
+class Machine:
+    directory: Path
+
+    @property
+    def dropin(self) -> Path:
+        return self.directory / "units" / f"{UNIT}.d" / FILE
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.directory / "calls").read_text().splitlines()
+
+    def bench(self, *layouts: Layout) -> Bench:
+        deployment = Deployment("kimi", engine="sglang", unit=UNIT)
+        return bench(LocalConnection(), deployment, layouts, Options())
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    programs = {"systemctl": SYSTEMCTL, "systemd-run": '#!/bin/sh\necho run "$@" >>"$HERE/calls"\n'}
+    (tmp_path / "bin").mkdir()
+    for name, text in {**programs, "busctl": BUSCTL}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "own.json").write_text(exec_start(COMMAND))
+    (tmp_path / "changed.json").write_text(exec_start((*COMMAND, "--tp-size", "8")))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HERE", str(tmp_path))
+    monkeypatch.setattr(dropin, "DIRECTORY", str(tmp_path / "units"))
+    return Machine(tmp_path)
+
+
+def measuring(monkeypatch: pytest.MonkeyPatch, machine: Machine, outcome: Any) -> None:
+    def verify(*_: object) -> Any:
+        assert machine.dropin.exists()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(benching, "verify", verify)
+
+
+def test_a_layout_is_measured_under_a_drop_in_that_is_gone_afterwards(machine: Machine, monkeypatch):
+    measuring(monkeypatch, machine, result(figures(20, 80)))
+    found = machine.bench(Layout(tp=8), Layout(tp=8))
+    assert (len(found.measured), found.best, found.notes) == (1, Layout(tp=8), ())
+    assert not machine.dropin.parent.exists()
+    assert "restart --no-block kimi.service" in machine.calls
+    assert machine.calls[-1] == "stop triage-restore-kimi_service.timer"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UnreachableError("a", "b", "lost", "")])
+def test_whatever_happens_it_is_as_it_was(machine: Machine, monkeypatch, error: BaseException):
+    measuring(monkeypatch, machine, error)
+    with pytest.raises(type(error)):
+        machine.bench(Layout(tp=8))
+    assert not machine.dropin.exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UnreachableError("a", "b", "lost", "")])
+def test_where_it_cannot_be_restored_it_is_said_that_the_host_will(machine: Machine, monkeypatch, error):
+    (machine.directory / "deaf").touch()
+    measuring(monkeypatch, machine, error)
+    with pytest.raises(UnreachableError, match="the host has it as it was by itself, within 41 minutes"):
+        machine.bench(Layout(tp=8))
+
+
+def test_what_was_measured_is_not_lost_where_it_cannot_be_restored(machine: Machine, monkeypatch):
+    (machine.directory / "deaf").touch()
+    measuring(monkeypatch, machine, result(figures(20, 80)))
+    found = machine.bench(Layout(tp=8))
+    assert found.best == Layout(tp=8)
+    assert "by itself, within 41 minutes" in found.notes[0]
+
+
+def test_a_command_that_does_not_change_is_not_measured(machine: Machine, monkeypatch):
+    (machine.directory / "overruled").touch()
+    measuring(monkeypatch, machine, result(figures(20, 80)))
+    with pytest.raises(RefusedError, match="systemd goes on with /bin/python -m sglang"):
+        machine.bench(Layout(tp=8))
+    assert not machine.dropin.exists()
+
+
+def test_two_benches_of_one_unit_do_not_meet(machine: Machine):
+    machine.dropin.parent.mkdir(parents=True)
+    machine.dropin.touch()
+    with pytest.raises(RefusedError, match="another triage bench"):
+        machine.bench(Layout(tp=8))
+    assert machine.dropin.exists()
+
+
+def test_where_nothing_could_be_written_nothing_is_restarted(machine: Machine):
+    (machine.directory / "bin" / "systemd-run").write_text("#!/bin/sh\necho 'Access denied' >&2\nexit 1\n")
+    with pytest.raises(RefusedError, match="Access denied"):
+        machine.bench(Layout(tp=8))
+    assert not any("restart" in call for call in machine.calls)
+
+
+def test_removing_twice_restarts_once(machine: Machine):
+    one = DropIn(LocalConnection(), UNIT, "restart")
+    one.write(COMMAND[0], (*COMMAND, "--tp-size", "8"), 60)
+    one.remove()
+    one.remove()
+    assert machine.calls.count("restart --no-block kimi.service") == 1
+
+
+def test_it_is_read_after_an_administrators_own():
+    assert FILE > "override.conf"
