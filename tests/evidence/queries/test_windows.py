@@ -126,7 +126,7 @@ def journal_of(case: Path) -> Iterator[Entry]:
                 middle.append(len(texts))
     cut = middle[len(middle) // 2] if middle else 0
     pad = [(text, pid) for text in calm(1) for pid in dict.fromkeys(pids)]
-    pad = (pad * (3 * SHORT))[: 3 * SHORT]
+    pad = (pad * (5 * SHORT))[: 5 * SHORT]
     told = list(zip(texts, pids, strict=True))
     for at, (text, pid) in enumerate([*pad, *told[:cut], *pad, *told[cut:], *pad]):
         yield entry(text, at, pid)
