@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.logs.corpus import cases, sources
 from triage.logs import read_incidents, read_records
 from triage.logs.model import Fault, Incident, LogSource
+from triage.report.timeline import lines
+from triage.timeline import timelines
 
 PIECES = (
     b"Traceback (most recent call last):\n",
@@ -158,12 +160,18 @@ def mutated(data: bytes, random: random.Random) -> bytes:
 
 
 def mutations(seed: int, count: int) -> None:
-    logs = [source.data for case in cases() for source in sources(case)]
+    """Read so many mutated pieces of the corpus; of some, look at what a terminal would get."""
+    logs = [bytes(source.data) for case in cases() for source in sources(case)]
     rng = random.Random(seed)
     for number in range(count):
-        data = mutated(rng.choice(logs)[: rng.choice((2000, 20_000, 60_000))], rng)
+        log = rng.choice(logs)
+        at = log.rfind(b"\n", 0, rng.randrange(len(log))) + 1 if rng.random() < 0.5 else 0
+        data = mutated(log[at : at + rng.choice((500, 2000, 10_000, 60_000))], rng)
         try:
-            read(data)
+            incidents = read_incidents([LogSource("log", data)])
+            check(incidents, data)
+            for line in lines(timelines(incidents, str)) if number % 20 == 0 else ():
+                assert not [each for each in line.plain if each < " " or "\x7f" <= each <= "\x9f"]
         except Exception as error:
             raise AssertionError(f"seed {seed}, mutation {number}: {error!r}") from error
 

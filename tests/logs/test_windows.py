@@ -9,7 +9,7 @@ import pytest
 
 from tests.logs.corpus import cases, sources
 from tests.logs.test_hostile import mutations
-from triage.logs import read_incidents, windows
+from triage.logs import read_incidents, repeats, windows
 from triage.logs.model import Incident, LogSource
 from triage.logs.places import finder
 from triage.logs.reader import read_lines
@@ -76,4 +76,5 @@ def test_mutated_logs_in_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(windows, name, value)
     monkeypatch.setattr(windows, "LEAD", (200, 1))
     monkeypatch.setattr(windows, "TAIL", (200, 1))
+    monkeypatch.setattr(repeats, "OFTEN", 2)
     mutations(3, int(os.environ.get("TRIAGE_FUZZ", "150")))
