@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from triage.errors import UnreachableError
-from triage.files import write_atomically
+from triage.files import state_directory, write_atomically
 
 
 def test_a_new_file_in_a_new_directory(tmp_path: Path) -> None:
@@ -84,3 +84,10 @@ def test_what_cannot_be_written_is_an_error_with_the_next_command(
         write_atomically(tmp_path / name, b"new")
     assert caught.value.next.startswith("ls -ld ")
     assert sorted(os.listdir(tmp_path)) == ["directory", "file"]
+
+
+def test_where_state_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/tmp/state")
+    assert state_directory("history") == Path("/var/tmp/state/triage/history")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # which the specification says to ignore
+    assert state_directory("runs") == Path.home() / ".local/state/triage/runs"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
+INTERRUPTED = 130  # as shells say of Ctrl-C
+
 
 class ExitCode(enum.IntEnum):
     """Stable exit codes of every command."""

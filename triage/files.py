@@ -9,6 +9,13 @@ from pathlib import Path
 from triage.errors import UnreachableError
 
 
+def state_directory(name: str) -> Path:
+    """`$XDG_STATE_HOME/triage/NAME`, or below `~/.local/state`."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "triage" / name
+
+
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write beside and rename, so that a cut leaves the old file or the new one.
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from triage.errors import ExitCode, TriageError
+from triage.errors import DEFECT, ExitCode, TriageError
 from triage.hosts.inventory import Host
 
 if TYPE_CHECKING:
     from triage.pipeline import Report
 
 T = TypeVar("T")
-DEFECT = 70  # an error that no command expects
 
 
 @dataclass(frozen=True)

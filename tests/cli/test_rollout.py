@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from tests.cli.test_fleet import Fleet
 from tests.cli.test_fleet import fleet as fleet  # a fixture
 from tests.hosts.conftest import server as server  # a fixture
+from triage.cli.options import Format
+from triage.cli.rollout import roll_out_on
+from triage.playbook.model import Playbook
 
 HARMLESS = """
 name: harmless
@@ -55,3 +60,65 @@ def test_nothing_is_begun_without_consent(fleet: Fleet, harmless: str):
     done = fleet.run("run", harmless, "c1,c2", "--var", "word=x")
     assert (done.returncode, done.stdout) == (4, "")
     assert "nobody agreed to it" in done.stderr
+
+
+def test_of_several_hosts_a_report_is_one_page(fleet: Fleet, harmless: str, tmp_path: Path):
+    for name in ("d1", "d2"):
+        fleet.add(name)
+    page = tmp_path / "page.html"
+    done = fleet.run("run", harmless, "d1,d2", "--var", "word=x", "--yes", "--report", str(page))
+    assert done.returncode == 0, done.stderr
+    assert page.read_text().count("d2 x") >= 1
+
+
+PROCESS = """#!/bin/sh
+for host; do :; done
+case "$host" in
+done) echo '{"schema": "triage.run/1", "reason": ""}' ;;
+killed) kill -KILL $$ ;;
+garbage) echo '{"schema": ['; echo why >&2 ;;
+cut) trap 'echo "$host" >>"$0.ended"; exit 130' INT
+  while [ ! -e "$0.up" ]; do sleep 0.1; done; kill -INT $PPID; sleep 60 & wait ;;
+hangs) trap 'echo "$host" >>"$0.ended"; exit 130' INT; touch "$0.up"; sleep 60 & wait ;;
+*) echo "$@" >"$0.words" ;;
+esac
+"""
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Takes the place of the process of a host, and does what the host's name says."""
+    path = tmp_path / "process"
+    path.write_text(PROCESS)
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+    return path
+
+
+def roll(*waves: list[str], interrupted: str = ""):
+    mine = Playbook("mine.yaml", "mine", "a test", {}, ())
+    return roll_out_on(mine, "mine.yaml", waves, True, Format.TEXT, lambda host: host == interrupted)
+
+
+def test_ctrl_c_ends_every_process_and_says_how_to_go_on(process: Path, capsys):
+    with pytest.raises(KeyboardInterrupt):
+        roll(["done"], ["hangs", "cut"], ["later"])
+    assert sorted(Path(f"{process}.ended").read_text().split()) == ["cut", "hangs"]
+    said = "interrupted; done: done. To go on: triage run mine.yaml hangs,cut,later --resume\n"
+    assert capsys.readouterr().err == said
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "reason"),
+    [("killed", 137, "it ended with exit code 137 and said nothing"), ("garbage", 70, "why")],
+)
+def test_a_process_without_a_result_is_a_failure(process: Path, host: str, code: int, reason: str):
+    result = roll(["done", host], ["later"])
+    assert (result.exit_code, result.left) == (code, ("later",))
+    assert result.waves[0][1].reason == reason
+
+
+def test_a_run_that_was_interrupted_is_gone_on_with(process: Path):
+    roll(["-odd"], interrupted="-odd")
+    assert Path(f"{process}.words").read_text().endswith("--format json --resume -- mine.yaml -odd\n")

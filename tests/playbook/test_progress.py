@@ -9,7 +9,7 @@ import pytest
 
 from tests.playbook.hosts import Host, statuses
 from tests.playbook.test_runner import CHANGE
-from triage.errors import UsageError
+from triage.errors import UnreachableError, UsageError
 from triage.playbook.progress import Progress
 
 
@@ -64,3 +64,23 @@ def test_what_is_none_of_ours_is_said(progress, content: bytes):
     progress.path.write_bytes(content)
     with pytest.raises(UsageError, match="none of ours"):
         progress.read()
+
+
+def test_how_to_go_on_is_the_command_that_was_given(playbook, tmp_path: Path, capsys):
+    progress = Progress(
+        playbook(CHANGE), "gpu01", {}, tmp_path, again="triage run ./mine.yaml gpu01 --var id=x"
+    )
+    progress.write(())
+    with pytest.raises(KeyboardInterrupt), progress.held():
+        raise KeyboardInterrupt
+    said = "interrupted; to go on: triage run ./mine.yaml gpu01 --var id=x --resume\n"
+    assert capsys.readouterr().err == said
+
+
+def test_nothing_is_begun_where_it_cannot_be_kept(playbook, tmp_path: Path):
+    (tmp_path / "file").touch()
+    progress = Progress(playbook(CHANGE), "gpu01", {}, tmp_path / "file")
+    host = Host()
+    with pytest.raises(UnreachableError, match="writing"):
+        host.run(playbook(CHANGE), keep=progress.write)
+    assert host.calls == []

@@ -12,7 +12,7 @@ import pytest
 from tests.verify.test_compare import BEFORE
 from triage.errors import UnreachableError, UsageError
 from triage.verify import history as module
-from triage.verify.history import History, default_directory
+from triage.verify.history import History
 from triage.verify.model import Change, Load, Phase, Request, Start
 
 FULL = replace(
@@ -28,7 +28,7 @@ FULL = replace(
 
 def test_what_is_stored_comes_back(tmp_path: Path):
     history = History(tmp_path / "new")
-    assert history.last_measured("gpu01", "sglang.service") is None
+    assert history.reference("gpu01", "sglang.service") is None
     history.append("gpu01", FULL)
     history.append("gpu01", replace(FULL, sample=" Lyon. \x1b[31m\n\u2028"))
     assert [result.sample for result in history.read("gpu01", "sglang.service")] == [
@@ -114,9 +114,10 @@ def test_the_last_result_to_compare_with_is_ready_measured_and_without_failures(
     history.append("h", replace(FULL, sample="crashed", start=replace(FULL.start, ready=False)))
     history.append("h", replace(FULL, sample="unmeasured", metrics=()))
     history.append("h", replace(FULL, sample="failures", metrics=failed))
-    assert history.last_measured("h", FULL.deployment) == FULL
+    history.append("h", replace(FULL, sample="died under load", verdict="failed"))
+    assert history.reference("h", FULL.deployment) == FULL
     history.append("h", replace(FULL, sample="newer"))
-    last = history.last_measured("h", FULL.deployment)
+    last = history.reference("h", FULL.deployment)
     assert last is not None
     assert last.sample == "newer"
 
@@ -147,13 +148,6 @@ def test_appends_at_the_same_time_lose_nothing(tmp_path: Path):
     assert [writer.wait(120) for writer in writers] == [0] * 4
     samples = [result.sample for result in History(tmp_path).read("h", FULL.deployment)]
     assert sorted(samples) == sorted(f"{writer} {number}" for writer in range(4) for number in range(20))
-
-
-def test_where_it_is_stored(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "/var/tmp/state")
-    assert default_directory() == Path("/var/tmp/state/triage/history")
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # which the specification says to ignore
-    assert default_directory() == Path.home() / ".local/state/triage/history"
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path):

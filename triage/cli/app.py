@@ -16,8 +16,8 @@ from triage.cli import (
     diagnose,
     explain,
     history,
-    links,
     hosts,
+    links,
     logs,
     patch,
     policy,
@@ -28,10 +28,7 @@ from triage.cli import (
     scan,
     verify,
 )
-from triage.errors import TriageError
-
-DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
-INTERRUPTED = 130  # as shells say of Ctrl-C
+from triage.errors import DEFECT, INTERRUPTED, TriageError
 
 app = typer.Typer(
     name="triage",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console, targets
+from triage.cli import again, console, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -69,17 +69,26 @@ def run(
     if check:
         _show_plan(loaded, host, variables, format)
         return
+    from triage.playbook.progress import Progress
+    from triage.report import documents, json
+
     known = targets.inventory(inventory)
     if known.is_several(host):
         from triage.cli.rollout import roll_out_on
         from triage.playbook.waves import waves_of
 
         waves = waves_of([each.name for each in known.select(host)], canary, wave)
-        raise typer.Exit(roll_out_on(loaded, playbook, waves, yes, format))
+
+        def is_interrupted(each: str) -> bool:
+            return resume and Progress(loaded, each, variables).path.exists()
+
+        rolled = roll_out_on(loaded, playbook, waves, yes, format, is_interrupted)
+        if report is not None:
+            runs = [run.document for done in rolled.waves for run in done if run.document is not None]
+            write_report([documents.cleaned(dict(each)) for each in runs], report)
+        raise typer.Exit(rolled.exit_code)
     from triage.cli.actions import open_actions
     from triage.playbook import runner, text
-    from triage.playbook.progress import Progress
-    from triage.report import documents, json
 
     out = console.stderr() if format is Format.JSON else console.stdout()
     told = format is Format.TEXT or sys.stderr.isatty()
@@ -91,7 +100,8 @@ def run(
     def consent(asked: ConsentAsked) -> bool:
         return console.agreed(text.question(asked), yes)
 
-    progress = Progress(loaded, host, variables)
+    command = again.command("run", playbook, host, *again.given("var", "yes", *again.CONNECTION, "inventory"))
+    progress = Progress(loaded, host, variables, again=command)
     earlier = progress.read() if resume else ()
     with progress.held(), open_actions(known.select(host)[0], ssh_config, host_key, become) as actions:
         result = runner.run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,30 +13,31 @@ from typing import Any
 from urllib.parse import quote
 
 from triage.errors import UnreachableError, UsageError
-from triage.files import write_atomically
+from triage.files import state_directory, write_atomically
 from triage.playbook.model import Outcome, Playbook
 
 SCHEMA = "triage.progress/1"
 
 
-def default_directory() -> Path:
-    """`$XDG_STATE_HOME/triage/runs`."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    return base / "triage" / "runs"
-
-
 class Progress:
-    """Of one playbook with its variables on one host. It is gone when the run has ended, however it did."""
+    """Of one playbook with its variables on one host. It is gone when the run has ended, however it did.
+
+    `again` is the command of the run.
+    """
 
     def __init__(
-        self, playbook: Playbook, host: str, variables: Mapping[str, Any], directory: Path | None = None
+        self,
+        playbook: Playbook,
+        host: str,
+        variables: Mapping[str, Any],
+        directory: Path | None = None,
+        again: str = "",
     ) -> None:
         said = json.dumps([playbook.name, list(map(str, playbook.steps)), host, dict(variables)])
         self._of = hashlib.sha256(said.encode()).hexdigest()
-        self._again = f"triage run {playbook.name} {host}"
+        self._again = again or f"triage run {playbook.name} {host}"
         name = f"{quote(playbook.name, safe='')}@{quote(host, safe='')}.json"
-        self.path = (directory or default_directory()) / name
+        self.path = (directory or state_directory("runs")) / name
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -57,7 +57,6 @@ class Progress:
         plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
         steps = TypeAdapter(list[Outcome]).dump_python(plain, mode="json")
         data = json.dumps({"schema": SCHEMA, "of": self._of, "steps": steps}).encode()
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(self.path, data, mode=0o600)
 
     def read(self) -> tuple[Outcome, ...]:

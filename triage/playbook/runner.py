@@ -57,6 +57,7 @@ def run(
     """
     values = {**variables, HOST: host}
     play = _Run(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values, keep)
+    keep(earlier)  # where that cannot be kept, nothing is begun
     last = play.steps({outcome.step: outcome for outcome in earlier if not outcome.ends})
     wrong = [f"{item.step}: {item.summary}" for item in play.outcomes if item.ends]
     return Result(

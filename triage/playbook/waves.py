@@ -50,16 +50,24 @@ def roll_out(
     work: Callable[[str], HostRun],
     on_wave: Callable[[int, Sequence[str]], None] = lambda number, hosts: None,
     on_host: Callable[[HostRun], None] = lambda run: None,
+    stop: Callable[[], None] = lambda: None,
 ) -> RollOut:
-    """Do `work` for the hosts of one wave at once, one wave after the other, until one host fails."""
+    """Do `work` for the hosts of one wave at once, one wave after the other, until one host fails.
+
+    `stop` is called at Ctrl-C, and is to end the work that goes on.
+    """
     done: list[tuple[HostRun, ...]] = []
     for number, hosts in enumerate(waves, 1):
         on_wave(number, hosts)
         with ThreadPoolExecutor(len(hosts)) as pool:
             runs = []
-            for run in pool.map(work, hosts):
-                on_host(run)
-                runs.append(run)
+            try:
+                for run in pool.map(work, hosts):
+                    on_host(run)
+                    runs.append(run)
+            except BaseException:
+                stop()
+                raise
         done.append(tuple(runs))
         if any(run.exit_code != ExitCode.OK for run in runs):
             return RollOut(tuple(done), tuple(host for wave in waves[number:] for host in wave))

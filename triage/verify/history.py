@@ -11,24 +11,19 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from triage.errors import UnreachableError, UsageError
+from triage.files import state_directory, write_atomically
+from triage.jsontext import parse_json
 from triage.verify.model import Verification
 
 SCHEMA = "triage.verification/1"
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer result is stored without its single requests
 
 
-def default_directory() -> Path:
-    """`$XDG_STATE_HOME/triage/history`."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    return base / "triage" / "history"
-
-
 class History:
     """A directory of results. A line that a kill has torn is ignored, and removed by the next append."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or default_directory()
+        self.directory = directory or state_directory("history")
 
     def path(self, host: str, deployment: str) -> Path:
         return self.directory / f"{quote(deployment, safe='')}@{quote(host, safe='')}.jsonl"
@@ -72,15 +67,11 @@ class History:
             if result is not None:
                 yield result
 
-    def last_measured(self, host: str, deployment: str) -> Verification | None:
-        """The latest result that another can be compared with: ready, measured, without failures."""
-        return next(filter(is_measured, reversed(list(self.read(host, deployment)))), None)
-
     def reference(self, host: str, deployment: str) -> Verification | None:
         """What a new result is compared with: the pinned one, else the latest that can be."""
         at = self.pinned(host, deployment)
-        found = next((one for one in self.read(host, deployment) if one.at == at), None) if at else None
-        return found or self.last_measured(host, deployment)
+        fit = list(filter(is_measured, self.read(host, deployment)))
+        return next((one for one in fit if one.at == at), fit[-1] if fit else None)
 
     def pinned(self, host: str, deployment: str) -> str:
         """The `at` of the baseline, "" where none is pinned. Raises UnreachableError."""
@@ -106,8 +97,6 @@ class History:
                 "no result of that time was measured without failures",
                 f"triage history {host}",
             )
-        from triage.files import write_atomically
-
         write_atomically(self._pin(host, deployment), f"{chosen[0].at}\n".encode())
         return chosen[0]
 
@@ -132,8 +121,9 @@ class History:
 
 
 def is_measured(result: Verification) -> bool:
-    """Can another be compared with it: ready, measured, without failures?"""
-    return bool(result.start.ready and result.metrics) and not any(one.failed for one in result.metrics)
+    """Can another be compared with it: ready until the end, measured, without failures?"""
+    sound = result.verdict != "failed" and not any(one.failed for one in result.metrics)
+    return bool(sound and result.start.ready and result.metrics)
 
 
 def _encoded(result: Verification) -> bytes:
@@ -147,11 +137,11 @@ def _decoded(line: bytes) -> Verification | None:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        fields = json.loads(line)
+        fields = parse_json(line)
         if not isinstance(fields, dict) or fields.pop("schema", "") != SCHEMA:
             return None
         return TypeAdapter(Verification).validate_python(fields)
-    except (ValueError, RecursionError, ValidationError):
+    except (ValueError, ValidationError):
         return None
 
 
