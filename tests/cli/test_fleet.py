@@ -102,9 +102,11 @@ def mixed(fleet: Fleet, tmp_path: Path) -> Fleet:
 
 def test_what_is_the_same_is_shown_once_and_no_host_stops_the_others(mixed: Fleet, tmp_path: Path) -> None:
     inventory = ("-i", str(tmp_path / "hosts.yaml"))
-    done = mixed.run("diagnose", "all", *inventory)
+    page = tmp_path / "page.html"
+    done = mixed.run("diagnose", "all", *inventory, "--report", str(page))
     assert done.returncode == 3
-    assert done.stderr == ""
+    assert done.stderr == f"wrote {page}\n"
+    assert "gpu01, gpu02, gpu03" in page.read_text()
     assert "== 3 hosts: gpu01, gpu02, gpu03\n" in done.stdout
     assert done.stdout.count("IndexError: list index out of range") == 1
     assert "== gpu04\n" in done.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,17 @@ from markdown_it import MarkdownIt
 from tests.cli.command import triage
 from tests.report.test_text import report
 from tests.verify.test_compare import figures, result
+from triage.errors import UnreachableError
+from triage.evidence.model import Layout
+from triage.fleet import Outcome
+from triage.hosts.inventory import Host
+from triage.report import bench as rendered_bench
+from triage.report import fleet as rendered_fleet
 from triage.report import json as rendered
 from triage.report.documents import cleaned
 from triage.report.markdown import markdown
 from triage.report.page import charts, lanes, page
+from triage.verify.bench import Bench, Measured
 from triage.verify.model import Change, Load, Phase, Request, Start
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    pool.get_value_buffer(0)\n+    pool.get_value_buffer(1)\n"
@@ -72,6 +81,25 @@ def run() -> dict[str, Any]:
     return cleaned({**found, "steps": steps})
 
 
+def bench() -> dict[str, Any]:
+    slow = result(figures(20.0, 80.0), verdict="failed", reason="it died")
+    measured = (
+        Measured(Layout(tp=8), slow, "confirmed: the layer"),
+        Measured(Layout(pp=8), result(figures(25.0, 90.0))),
+    )
+    found = Bench("kimi", Layout(tp=8), measured, Layout(pp=8), "only pp8 became ready", ("a note",))
+    return cleaned(rendered_bench.document(found))
+
+
+def fleet() -> dict[str, Any]:
+    outcomes = [
+        *(Outcome(Host(name), value=report()) for name in ("gpu01", "gpu02")),
+        Outcome(Host("gpu03"), value=replace(report(), incidents=())),
+        Outcome(Host("gpu04"), error=UnreachableError("reaching", "gpu04", "no route", "ping gpu04")),
+    ]
+    return cleaned(rendered_fleet.document(outcomes))
+
+
 class Tags(HTMLParser):
     """The tags with their attributes' names, and the text, of a page."""
 
@@ -86,6 +114,10 @@ class Tags(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def every() -> tuple[dict[str, Any], ...]:
+    return run(), bench(), fleet()
 
 
 def renamed(value: Any, text: str, kept: tuple[str, ...] = ("schema", "status", "state", "role")) -> Any:
@@ -110,6 +142,26 @@ def test_a_page_loads_nothing_and_runs_nothing():
     assert "default-src 'none'" in written
 
 
+@pytest.mark.parametrize(
+    "write", [lambda document: Tags(page([document])).text, lambda document: markdown([document])]
+)
+def test_a_bench_has_its_table_and_each_layout(write: Callable[[Any], str]):
+    text = write(bench())
+    for said in ("layouts of kimi", "pp8", "recommended", "25.0", "only pp8 became ready", "a note",
+                 "confirmed: the layer", "it died"):  # fmt: skip
+        assert said in text, said
+
+
+@pytest.mark.parametrize(
+    "write", [lambda document: Tags(page([document])).text, lambda document: markdown([document])]
+)
+def test_a_fleet_has_every_host_and_each_incident_once(write: Callable[[Any], str]):
+    text = write(fleet())
+    for said in ("4 hosts", "gpu01, gpu02", "gpu03", "no incident", "gpu04", "reaching gpu04: no route"):
+        assert said in text, said
+    assert text.count("From the symptom to the cause") == 1
+
+
 OURS = ("kind", "result", "outcome", "certainty", "verdict", "rule", "category")
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -125,7 +177,7 @@ HOSTILE = (
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_no_text_is_markup_on_a_page(hostile: str):
     plain, attacked = (
-        page([cleaned(renamed(run(), text, ("schema", "status", "state", "role", *OURS)))])
+        page([cleaned(renamed(each, text, ("schema", "status", "state", "role", *OURS))) for each in every()])
         for text in ("plain", hostile)
     )
     assert Tags(attacked).tags == Tags(plain).tags
@@ -136,7 +188,8 @@ def test_no_text_is_markup_on_a_page(hostile: str):
     "hostile", ["` `` ```", "<b>x</b>", "[a](http://b)", "\n# heading\n", "~~~\n```\n|x|"]
 )
 def test_no_text_is_markup_in_a_ticket(hostile: str):
-    tokens = MarkdownIt("commonmark").parse(markdown([cleaned(renamed(run(), hostile, ("schema",)))]))
+    documents = [cleaned(renamed(each, hostile, ("schema",))) for each in every()]
+    tokens = MarkdownIt("commonmark").parse(markdown(documents))
     assert not {token.type for token in tokens} & {"html_block", "code_block", "hr", "blockquote_open"}
     inline = [child for token in tokens for child in token.children or ()]
     wanted = {"text", "code_inline", "softbreak", "strong_open", "strong_close"}
@@ -214,6 +267,12 @@ def test_the_command_writes_a_report(tmp_path: Path, name: str):
     [
         ("{}", "r.html", "its schema is none of"),
         ("[" * 100_000, "r.html", "it is not JSON"),
+        ('{"schema": "triage.fleet/1", "alike": [], "hosts": [3]}', "r.html", "not as docs/json.md has it"),
+        (
+            '{"schema": "triage.bench/1", "deployment": "x", "layouts": 1}',
+            "r.md",
+            "not as docs/json.md has it",
+        ),
         ('{"schema": "triage.run/1"}', "r.html", "not as docs/json.md has it"),
         ('{"schema": "triage.diagnosis/1", "deployment": 3}', "r.md", "not as docs/json.md has it"),
         ("{}", "r.pdf", "a report ends in .html or .md"),
@@ -225,3 +284,31 @@ def test_what_is_no_document_is_refused(tmp_path: Path, content: str, output: st
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / output).exists()
+
+
+def test_a_number_that_no_float_holds_is_no_defect(tmp_path: Path):
+    document = verification()
+    document["loads"][0]["requests"][0]["chunks"][0] = 10**400
+    (tmp_path / "d.json").write_text(json.dumps(document))
+    done = triage("report", "d.json", "-o", "r.html", cwd=tmp_path)
+    assert (done.returncode, "not as docs/json.md has it" in done.stderr) == (2, True)
+
+
+def test_what_would_be_too_deep_is_no_document(tmp_path: Path):
+    (tmp_path / "d.json").write_text('{"schema": "triage.bench/1", "x": ' + "[" * 500 + "]" * 500 + "}")
+    done = triage("report", "d.json", "-o", "r.html", cwd=tmp_path)
+    assert (done.returncode, "it is not JSON" in done.stderr) == (2, True)
+
+
+def test_what_is_written_at_once_is_as_clean_as_what_was_printed():
+    found = rendered.verification(replace(result(figures(20, 80)), notes=("\x1b[31m\u202ered",)), None)
+    assert cleaned(found) == cleaned(json.loads(rendered.dumps(found)))
+    assert not re.search("[\x1b\u202e]", page([cleaned(found)]))
+
+
+def test_diagnose_writes_one_of_what_it_found(tmp_path: Path):
+    log = Path("tests/corpus/sglang-0.5.11-pp8-triton/log").resolve()
+    done = triage("diagnose", "--log", str(log), "--report", "r.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "wrote r.html\n")
+    assert "From the symptom to the cause" in (tmp_path / "r.html").read_text()
+    assert triage("diagnose", "--log", str(log), "--report", "r.pdf", cwd=tmp_path).returncode == 2

@@ -24,6 +24,7 @@ from triage.cli.options import (
     knowledge,
     live_evidence,
 )
+from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import FORKS, ForksOption, InventoryOption
 from triage.errors import ExitCode, UsageError
 
@@ -62,6 +63,7 @@ def diagnose(
         ),
     ] = None,
     format: FormatOption = Format.TEXT,
+    page: ReportOption = None,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
@@ -77,6 +79,7 @@ def diagnose(
     from triage import pipeline
     from triage.evidence.recorded import LogEvidence, RecordedEvidence
 
+    require_suffix(page)
     if case is not None and (host or log):
         raise UsageError("diagnosing", str(case), "a case stands alone", f"triage diagnose --case {case}")
     if host is None and log is None and case is None:
@@ -93,7 +96,7 @@ def diagnose(
         def reach(each: Host, stop: Event) -> ConnectionOptions:
             return targets.connection_options(each, ssh_config, host_key, become, stop)
 
-        raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach))
+        raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
     if case is not None:
         from triage.evidence.case import read_case
@@ -114,6 +117,10 @@ def diagnose(
     show(report, format)
     if bug_report is not None:
         _write_bug_report(report, bug_report)
+    if page is not None:
+        from triage.report import documents, json
+
+        write_report([documents.cleaned(json.diagnosis(report))], page)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
 
 
@@ -124,6 +131,7 @@ def _diagnose_all(
     format: Format,
     forks: int,
     reach: Callable[[Host, Event], ConnectionOptions],
+    page: Path | None,
 ) -> int:
     """Diagnose each, show what they have in common once. Returns the exit code."""
     from threading import Event
@@ -148,6 +156,10 @@ def _diagnose_all(
         print(json.dumps(fleet.document(outcomes)))
     else:
         fleet.render(outcomes, console.stdout())
+    if page is not None:
+        from triage.report import documents
+
+        write_report([documents.cleaned(fleet.document(outcomes))], page)
     return max(map(fleet.exit_code, outcomes))
 
 

@@ -28,7 +28,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="DOCUMENT...",
-            help="What diagnose, patch, verify or run printed with --format json; - is standard input.",
+            help="What diagnose, patch, verify, bench or run printed with --format json; - is stdin.",
         ),
     ],
     output: Annotated[
@@ -55,7 +55,7 @@ def write_report(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
 
     try:
         text = (page if output.suffix == ".html" else markdown)(documents)
-    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(
             "making the report",
             str(output),

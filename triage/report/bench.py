@@ -8,13 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
-from triage.report.history import figures
+from triage.report.history import TITLES, figures
 from triage.report.json import verification
 from triage.report.safe import safe_line
 from triage.verify.bench import Bench, Measured
 from triage.verify.layouts import name_of
-
-TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")
 
 
 def lines(result: Bench) -> Iterator[Text]:
@@ -53,6 +51,7 @@ def document(result: Bench) -> dict[str, Any]:
                 "name": name_of(one.layout),
                 "layout": asdict(one.layout),
                 "cause": one.cause,
+                **figures(one.verification),
                 "verification": verification(one.verification, None),
             }
             for one in result.measured

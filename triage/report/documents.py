@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triage.errors import UnreachableError, UsageError
+from triage.jsontext import parse_json
 from triage.report.safe import safe
 
 MAX_SIZE = 256 << 20  # bytes of one document; a verification keeps every request
@@ -17,10 +17,11 @@ KINDS: Mapping[str, Kind] = {
     "triage.diagnosis/1": "diagnosis",
     "triage.patch/1": "patch",
     "triage.verification/1": "verification",
+    "triage.bench/1": "bench",
 }
-RUN = "triage.run/1"
+RUN, FLEET = "triage.run/1", "triage.fleet/1"
 
-Kind = Literal["diagnosis", "patch", "verification", "step"]
+Kind = Literal["diagnosis", "patch", "verification", "bench", "step"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,16 @@ class Section:
     title: str = ""
     status: str = ""
     summary: str = ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What became of each part of a whole: of the steps of a run, of the hosts of a fleet."""
+
+    title: str
+    status: str
+    reason: str
+    parts: tuple[Section, ...]
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -49,28 +60,80 @@ def read_document(path: Path) -> dict[str, Any]:
     if len(data) > MAX_SIZE:
         raise _unfit(path, f"it is larger than {MAX_SIZE >> 20} MiB")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
+        document = parse_json(data)
+    except ValueError:
         raise _unfit(path, "it is not JSON") from None
-    if not isinstance(document, dict) or document.get("schema") not in (*KINDS, RUN):
-        raise _unfit(path, f"its schema is none of {', '.join((*KINDS, RUN))}")
+    known = (*KINDS, RUN, FLEET)
+    if not isinstance(document, dict) or document.get("schema") not in known:
+        raise _unfit(path, f"its schema is none of {', '.join(known)}")
     found: dict[str, Any] = cleaned(document)
     return found
+
+
+def overview(document: Mapping[str, Any]) -> Overview | None:
+    """Of a run or a fleet, which have parts."""
+    if document["schema"] == RUN:
+        title = f"{document['playbook']['name']} on {document['host']}"
+        steps = tuple(map(_step, document["steps"]))
+        return Overview(title, document["status"], document["reason"], steps)
+    if document["schema"] == FLEET:
+        hosts = tuple(map(_host, document["hosts"]))
+        kinds = len(document["alike"])
+        return Overview(f"{len(hosts)} hosts", "", f"{kinds} kind{'s' * (kinds != 1)} of incident", hosts)
+    return None
 
 
 def sections(document: Mapping[str, Any]) -> Iterator[Section]:
     """The parts of a document: of a run, each step that was done; of a failed start, its diagnosis too."""
     if document["schema"] == RUN:
         for step in document["steps"]:
-            data = step["data"]
-            kind = KINDS.get(data.get("schema", ""), "step")
-            yield Section(kind, data, step["name"], step["status"], step["summary"])
-            if kind == "verification" and data["diagnosis"]:
-                yield Section("diagnosis", data["diagnosis"], f"{step['name']}: why it died")
-        return
-    yield Section(KINDS[document["schema"]], document)
+            if KINDS.get(step["data"].get("schema", "")):
+                yield from _titled(step["data"], step["name"], step["status"], step["summary"])
+            else:
+                yield _step(step)
+    elif document["schema"] == FLEET:
+        yield from _fleet(document)
+    else:
+        yield from _titled(document)
+
+
+def _titled(
+    document: Mapping[str, Any], title: str = "", status: str = "", summary: str = ""
+) -> Iterator[Section]:
+    """A document, and those in it."""
+    yield Section(KINDS[document["schema"]], document, title, status, summary)
+    before = f"{title}: " if title else ""
     if document.get("diagnosis"):
-        yield Section("diagnosis", document["diagnosis"], "why it died")
+        yield Section("diagnosis", document["diagnosis"], f"{before}why it died")
+    if KINDS[document["schema"]] == "bench":
+        for layout in document["layouts"]:
+            name = f"{before}{layout['name']}"
+            yield Section("verification", layout["verification"], name, summary=layout["cause"])
+
+
+def _fleet(document: Mapping[str, Any]) -> Iterator[Section]:
+    """Each incident once, under the names of its hosts; the other hosts in a line each."""
+    shown = {group["hosts"][0]: group["hosts"] for group in document["alike"]}
+    for host in document["hosts"]:
+        if host["diagnosis"] is not None and host["name"] in shown:
+            yield Section("diagnosis", host["diagnosis"], ", ".join(shown[host["name"]]))
+        else:
+            yield _host(host)
+
+
+def _step(step: Mapping[str, Any]) -> Section:
+    return Section("step", {}, step["name"], step["status"], step["summary"])
+
+
+def _host(host: Mapping[str, Any]) -> Section:
+    error, found = host["error"], host["diagnosis"]
+    if found is None:
+        told = f"{error['doing']} {error['to']}: {error['happened']}"
+        return Section("step", {}, host["name"], "failed", told)
+    if not found["incidents"]:
+        return Section("step", {}, host["name"], "done", "no incident")
+    verdict = found["incidents"][-1]["verdict"]
+    return Section("step", {}, host["name"], verdict["certainty"], verdict["category"])
 
 
 def cleaned(value: Any) -> Any:
@@ -79,7 +142,7 @@ def cleaned(value: Any) -> Any:
         return safe(value)
     if isinstance(value, dict):
         return {safe(name): cleaned(item) for name, item in value.items()}
-    return [cleaned(item) for item in value] if isinstance(value, list) else value
+    return [cleaned(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _unfit(path: Path, happened: str) -> UsageError:

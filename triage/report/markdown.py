@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from triage.report.documents import Section, sections
+from triage.report.documents import Section, overview, sections
 from triage.report.markup import block, code, word
 from triage.report.page import story
 
@@ -18,13 +18,15 @@ MAX_FOLLOWERS = 8
 def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
     """Raises KeyError for a document that lacks what its schema has."""
     parts = [section for document in documents for section in sections(document)]
-    runs = [document for document in documents if document["schema"] == "triage.run/1"]
-    lines = [f"# {code(story.title(runs, parts))}", ""]
+    overviews = list(filter(None, map(overview, documents)))
+    lines = [f"# {code(story.title(overviews, parts))}", ""]
     for part in parts:
         if part.title:
             lines += [f"## {code(part.title)}", ""]
         if part.status:
             lines += [f"{word(part.status)}: {code(part.summary)}", ""]
+        elif part.summary:
+            lines += [code(part.summary), ""]
         lines += _PARTS[part.kind](part)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -59,9 +61,7 @@ def _incident(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Ite
     if why is None:
         return
     yield from ("Evidence:", "")
-    yield from _list(
-        f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}" for item in why["evidence"]
-    )
+    yield from _list(map(_finding, why["evidence"]))
     yield from ("What can be done:", "")
     for remedy in why["remedies"]:
         if remedy["helps"] is not False:
@@ -100,6 +100,21 @@ def _verification(part: Section) -> Iterator[str]:
     yield from _list(code(note) for note in document["notes"])
 
 
+def _bench(part: Section) -> Iterator[str]:
+    document = part.document
+    yield from (f"recommended: **{word(document['best'] or 'none')}**, {code(document['reason'])}", "")
+    yield "| layout | decode tok/s | all tok/s | TTFT ms | start s | |"
+    yield "|---|---|---|---|---|---|"
+    for one in document["layouts"]:
+        failed = one["verification"]["verdict"] == "failed"
+        mark = "failed" if failed else "recommended" if one["name"] == document["best"] else ""
+        figures = (one["decode_rate"], one["output_throughput"], one["ttft_ms"], one["start"])
+        cells = (word(one["name"]), *map(story.figure, figures), mark)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield from _list(code(note) for note in document["notes"])
+
+
 def _step(part: Section) -> Iterator[str]:
     return iter(())
 
@@ -110,4 +125,10 @@ def _list(items: Iterable[str]) -> Iterator[str]:
         yield from (*found, "")
 
 
-_PARTS = {"diagnosis": _diagnosis, "patch": _patch, "verification": _verification, "step": _step}
+_PARTS = {
+    "diagnosis": _diagnosis,
+    "patch": _patch,
+    "verification": _verification,
+    "bench": _bench,
+    "step": _step,
+}

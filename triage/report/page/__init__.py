@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.report.documents import RUN, sections
+from triage.report.documents import overview, sections
 from triage.report.page import charts, lanes, story
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ def page(documents: Sequence[Mapping[str, Any]]) -> str:
 
     template = _environment().get_template("page.html.jinja")
     parts = [section for document in documents for section in sections(document)]
-    runs = [document for document in documents if document["schema"] == RUN]
+    overviews = list(filter(None, map(overview, documents)))
     return template.render(
         css=Markup((HERE / "page.css").read_text()),  # ours, and not to be escaped
-        title=story.title(runs, parts),
-        runs=runs,
+        title=story.title(overviews, parts),
+        overviews=overviews,
         parts=parts,
     )
 

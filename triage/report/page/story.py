@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triage.logs.ranks import parts
-from triage.report.documents import Section
+from triage.report.documents import Overview, Section
 
 NAMED = 8  # ranks that are named; of more only the number is
 
@@ -30,14 +30,16 @@ class DiffLine:
     text: str
 
 
-def title(runs: Sequence[Mapping[str, Any]], parts: Sequence[Section]) -> str:
-    if runs:
-        return f"{runs[0]['playbook']['name']} on {runs[0]['host']}"
+def title(overviews: Sequence[Overview], parts: Sequence[Section]) -> str:
+    if overviews:
+        return overviews[0].title
     document = parts[0].document
     if parts[0].kind == "diagnosis":
         return f"{document['deployment']['name']} on {document['source']['name']}"
     if parts[0].kind == "verification":
         return str(document["deployment"])
+    if parts[0].kind == "bench":
+        return f"layouts of {document['deployment']}"
     return f"patches on {document['host']}"
 
 
