@@ -73,7 +73,8 @@ def test_rules_of_ones_own_decide_too(place: Path) -> None:
     (place / "rules").mkdir()
     (place / "rules" / "mine.yaml").write_text(
         "id: a-rule-of-this-site\ntitle: t\ncategory: nccl\nrole: cause\nconclusive: true\nexplanation: e\n"
-        "signature: {exception: OSError, message: Errno 98. Address already in use}\ncases: {match: [{log: x}], near: [{log: y}]}\n"
+        "signature: {exception: OSError, message: Errno 98. Address already in use}\n"
+        "cases: {match: [{log: x}], near: [{log: y}]}\n"
     )
     done = triage("replay", f"cases/{PORT}", "--rules", "rules", cwd=place)
     assert (done.returncode, done.stderr) == (1, "")
