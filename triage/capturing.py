@@ -13,12 +13,12 @@ import yaml
 
 from triage import pipeline, replay
 from triage.evidence.environment import compile_caches
+from triage.evidence.managers import about_units_of
 from triage.evidence.queries import (
     DiskFree,
     GpuInventory,
     GpuTopology,
     HostName,
-    Journal,
     ListDirectory,
     ListeningPorts,
     MemoryInfo,
@@ -29,8 +29,6 @@ from triage.evidence.queries import (
     Processes,
     ReadFile,
     RocmInventory,
-    UnitProperties,
-    UnitRuns,
 )
 from triage.files import write_atomically
 from triage.logs.model import LogSource
@@ -108,8 +106,9 @@ def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
     if caches and not deployment.container:
         yield Places(caches)
     if deployment.unit:
-        yield from (UnitProperties(deployment.unit), UnitRuns(deployment.unit))
-        yield Journal(deployment.unit, deployment.invocation)
+        questions = about_units_of(deployment.manager)
+        yield from (questions.properties(deployment.unit), questions.runs(deployment.unit))
+        yield questions.journal(deployment.unit, deployment.invocation)
     if deployment.main_pid:
         yield from (ProcessArguments(deployment.main_pid), ProcessEnvironment(deployment.main_pid))
     if deployment.model.startswith("/"):

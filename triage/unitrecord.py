@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from triage.evidence.managers import about_units_of
 from triage.evidence.model import Deployment, Evidence
-from triage.evidence.queries import Run, UnitRuns
+from triage.evidence.queries import Run
 from triage.logs.fingerprint import fingerprint
 from triage.logs.model import Fault, Incident, Position
 
@@ -32,7 +33,8 @@ def restarts_of(evidence: Evidence, deployment: Deployment) -> Restarts | None:
     """The restarts since the unit was last started by hand; None where there were none."""
     if not deployment.restarts or deployment.state not in ("active", "activating"):
         return None
-    ended = [run for run in evidence.ask(UnitRuns(deployment.unit)).value or () if run.ended]
+    runs = evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value or ()
+    ended = [run for run in runs if run.ended]
     ended = ended[-deployment.restarts :]
     since, last = (ended[0].ended, ended[-1].ended) if ended else ("", "")
     return Restarts(

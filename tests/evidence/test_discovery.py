@@ -15,7 +15,7 @@ from triage.errors import ExitCode, UnreachableError, UsageError
 from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment
-from triage.evidence.queries import UnitCommand, UnitProperties
+from triage.evidence.queries import UnitCommand, UnitProperties, UserServiceUnits, UserUnitProperties
 from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output, open_connection
 
@@ -107,6 +107,57 @@ def test_environment_files_fill_in_the_command(dead: ScriptedHost) -> None:
     assert found.model == "/srv/a b"
     assert str(found.layout) == "tp4"
     assert found.environment == {"NCCL_DEBUG": "INFO"}
+
+
+OWN = UserServiceUnits().argv()
+OWN_GROUP = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/mine.service\n"
+
+
+@pytest.fixture
+def of_a_user(dead: ScriptedHost) -> ScriptedHost:
+    """The same host, on which the user's own systemd runs a service, too."""
+    dead.commands[" ".join(OWN)] = unit_text("mine.service", MainPID=76, ExecStart=exec_start(*SERVE))
+    dead.commands["ps"] = ps_text(
+        (1, 0, "root", "/sbin/init"),
+        (70, 1, "ops", "/lib/systemd/systemd --user"),
+        (76, 70, "ops", " ".join(SERVE)),
+    )
+    dead.files["/proc/76/cgroup"] = OWN_GROUP
+    return dead
+
+
+def test_user_units_stand_beside_those_of_the_system(of_a_user: ScriptedHost) -> None:
+    found = {each.name: each for each in discover(of_a_user.evidence)}
+    assert list(found) == ["kimi.service", "mine.service"]
+    mine = found["mine.service"]
+    assert (mine.manager, mine.main_pid, mine.serving_pid, mine.engine) == ("systemd-user", 76, 76, "sglang")
+    assert mine.package_root == ROOT
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.service"])
+def test_a_user_unit_by_its_name(of_a_user: ScriptedHost, name: str) -> None:
+    (found,) = discover(of_a_user.evidence, name)
+    assert (found.unit, found.manager) == ("mine.service", "systemd-user")
+
+
+def test_a_user_unit_that_is_not_loaded(of_a_user: ScriptedHost) -> None:
+    asked = " ".join(UserUnitProperties("late.service").argv())
+    of_a_user.commands[asked] = unit_text(
+        "late.service", ActiveState="inactive", ExecStart=exec_start(*SERVE)
+    )
+    unknown = unit_text("late.service", LoadState="not-found")
+    of_a_user.commands[" ".join(UnitProperties("late.service").argv())] = unknown
+    (found,) = discover(of_a_user.evidence, "late")
+    assert (found.unit, found.manager, found.state) == ("late.service", "systemd-user", "inactive")
+
+
+@pytest.mark.parametrize("me", ["root", "engineer"])
+def test_another_users_own_systemd_is_not_asked(of_a_user: ScriptedHost, me: str) -> None:
+    of_a_user.commands["id -un"] = f"{me}\n"
+    found = {each.name: each for each in discover(of_a_user.evidence)}
+    assert list(found) == ["kimi.service", "pid 76"]
+    assert OWN not in of_a_user.asked
+    assert "mine.service of the own systemd of ops" in found["pid 76"].disagreements[0]
 
 
 @pytest.fixture

@@ -147,6 +147,21 @@ def test_placeholders_are_filled_from_the_run_and_stay_where_nothing_is_known() 
     assert found.command == command
 
 
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("journalctl -u UNIT -b", "journalctl --user-unit kimi.service -b"),
+        ("sudo systemctl restart UNIT", "systemctl --user restart kimi.service"),
+        ("systemctl cat UNIT; journalctl -k -b", "systemctl --user cat kimi.service; journalctl -k -b"),
+        ("systemctl restart nvidia-fabricmanager", "systemctl restart nvidia-fabricmanager"),
+    ],
+)
+def test_commands_on_a_user_unit_ask_the_systemd_that_has_it(command: str, asked: str) -> None:
+    own = context(deployment=replace(STORY, manager="systemd-user"))
+    (found,) = offered(own, kind="action", id="one", summary="s", command=command)
+    assert found.command == asked
+
+
 OOM = (
     "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 94.97 GiB "
     "of which 902.56 MiB is free."

@@ -27,6 +27,7 @@ from triage.evidence.commandline import (
 )
 from triage.evidence.containers import container_deployment, containers, serves
 from triage.evidence.environment import relevant
+from triage.evidence.managers import about_units_of
 from triage.evidence.model import Deployment, Evidence, Layout
 from triage.evidence.queries import (
     Belonging,
@@ -41,9 +42,7 @@ from triage.evidence.queries import (
     ReadFile,
     ServiceUnits,
     Unit,
-    UnitCommand,
-    UnitProperties,
-    UnitRuns,
+    UserServiceUnits,
     WhoAmI,
 )
 from triage.evidence.queries.python import search_environment
@@ -66,6 +65,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+_USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
 _SHEBANG = re.compile(r"/[^\s\"']*/python[0-9.]*")
 
 
@@ -150,6 +150,8 @@ class _Host:
         self.processes = self.evidence.ask(Processes())
         self.by_pid = {process.pid: process for process in self.processes.value or ()}
         self.by_id = {unit.id: unit for unit in self.units.value or ()}
+        self.own_units = evidence.ask(UserServiceUnits()).value if self._has_own_manager() else ()
+        self.own_by_id = {unit.id: unit for unit in self.own_units or ()}
         self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
         self.containers = containers(evidence, [each.args for each in self.by_pid.values()])
 
@@ -162,19 +164,22 @@ class _Host:
 
     def named(self, name: str) -> Deployment:
         """The unit of that name, else the container."""
-        loaded = name in self.by_id or f"{name}.service" in self.by_id
+        loaded = self._loaded(name) is not None
         for tool, container in () if loaded else self.containers:
             if name in (container.name, container.id):
                 return container_deployment(tool, container)
         return self.deployment_of(self.unit_named(name))
 
     def unit_named(self, name: str) -> Unit:
-        full = name if re.search(r"\.[a-z]+\Z", name) else f"{name}.service"
-        if full in self.by_id:
-            return self.by_id[full]
-        answer = self.evidence.ask(UnitProperties(full))
-        if answer.value is not None and answer.value.load_state != "not-found":
-            return answer.value
+        full = _unit_name(name)
+        loaded = self._loaded(name)
+        if loaded is not None:
+            return loaded
+        answer = self.evidence.ask(about_units_of("systemd").properties(full))
+        own = self.evidence.ask(about_units_of("systemd-user").properties(full)) if self.own_units else answer
+        for unit in (answer.value, own.value):
+            if unit is not None and unit.load_state != "not-found":
+                return unit
         names = [unit.id for unit in self.service_units()]
         names += [container.name for _, container in self.containers if serves(container)]
         known = ", ".join(names) or "none"
@@ -192,13 +197,36 @@ class _Host:
             "systemctl list-units --type=service --all",
         )
 
+    def _loaded(self, name: str) -> Unit | None:
+        full = _unit_name(name)
+        return self.by_id.get(full) or self.own_by_id.get(full)
+
+    def _in(self, unit: Unit) -> list[int]:
+        """The processes that serve in the unit."""
+        if unit.manager == "systemd-user":
+            mine = filter(self._in_own_unit, self.belongs)
+            return [pid for pid in mine if self.belongs[pid].user_unit == unit.id]
+        return [pid for pid, belonging in self.belongs.items() if belonging.unit == unit.id]
+
+    def _in_own_unit(self, pid: int) -> bool:
+        """Whether it is a process of a unit that the connecting user's own systemd has."""
+        known = self.belongs[pid].user_unit in self.own_by_id
+        return known and self.by_pid[pid].user == self._me()
+
+    def _me(self) -> str:
+        return self.evidence.ask(WhoAmI()).value or ""
+
+    def _has_own_manager(self) -> bool:
+        """Whether the connecting user has a systemd of his own: with a session, or lingering."""
+        managers = {process.user for process in self.by_pid.values() if _USER_MANAGER.fullmatch(process.args)}
+        return bool(managers) and self._me() in managers
+
     def service_units(self) -> tuple[Unit, ...]:
         """Units that start an engine, by their command or by what runs in them."""
-        running = {belonging.unit for belonging in self.belongs.values()}
         return tuple(
             unit
-            for unit in self.units.value or ()
-            if unit.load_state == "loaded" and (unit.id in running or self._starts_engine(unit))
+            for unit in (*(self.units.value or ()), *(self.own_units or ()))
+            if unit.load_state == "loaded" and (self._in(unit) or self._starts_engine(unit))
         )
 
     def plain_processes(self) -> tuple[Process, ...]:
@@ -207,17 +235,17 @@ class _Host:
         return tuple(
             self.by_pid[pid]
             for pid, belonging in self.belongs.items()
-            if not belonging.unit and not inside & {pid, *self._ancestors(pid)}
+            if not belonging.unit and not self._in_own_unit(pid) and not inside & {pid, *self._ancestors(pid)}
         )
 
     def deployment_of(self, unit: Unit) -> Deployment:
-        command = self.evidence.ask(UnitCommand(unit.id)).value
+        command = self.evidence.ask(about_units_of(unit.manager).command(unit.id)).value
         program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
         environment = {**unit.environment, **self._environment_files(unit)}
         planned = self._planned(program, expand_exec(argv, environment), environment)
         deployment = Deployment(
             name=unit.id,
-            manager="systemd",
+            manager=unit.manager,
             unit=unit.id,
             state=unit.active_state,
             result=unit.result,
@@ -233,10 +261,10 @@ class _Host:
         if not unit.invocation:
             deployment = self._last_run(deployment)
         if unit.needs_reload:
-            said = f"{unit.fragment} has changed since systemd read it (systemctl daemon-reload)"
+            reload = f"systemctl {'--user ' if unit.manager == 'systemd-user' else ''}daemon-reload"
+            said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
-        own = (pid for pid, belonging in self.belongs.items() if belonging.unit == unit.id)
-        serving = next(own, unit.main_pid)
+        serving = next(iter(self._in(unit)), unit.main_pid)
         if serving in self.by_pid:
             return self._running(deployment, serving, planned)
         return self._with_launch(deployment, planned) if planned else deployment
@@ -249,9 +277,12 @@ class _Host:
             started=process.started,
             main_pid=process.pid,
         )
-        container = self.belongs[process.pid].container
-        if container:
-            said = f"it runs in a container ({container}): its files are not those of the host"
+        belonging = self.belongs[process.pid]
+        if belonging.container:
+            said = f"it runs in a container ({belonging.container}): its files are not those of the host"
+            deployment = replace(deployment, disagreements=(said,))
+        if belonging.user_unit:
+            said = f"it is {belonging.user_unit} of the own systemd of {process.user}: connect as that user"
             deployment = replace(deployment, disagreements=(said,))
         return self._running(deployment, process.pid, None)
 
@@ -304,7 +335,7 @@ class _Host:
 
     def _last_run(self, deployment: Deployment) -> Deployment:
         """systemd forgets a unit that nothing needs any more; the journal does not."""
-        runs = self.evidence.ask(UnitRuns(deployment.unit)).value
+        runs = self.evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value
         if not runs:
             return deployment
         last = runs[-1]
@@ -394,9 +425,10 @@ class _Host:
     def _as_whom(self, deployment: Deployment) -> tuple[str, ...]:
         """As whom to run the service's interpreter: where we are root, as the service's own user, or
         as nobody where that user exists only while the service runs."""
-        if self.evidence.ask(WhoAmI()).value != "root":
+        if self._me() != "root":
             return ("",)
-        unit = self.by_id.get(deployment.unit)
+        units = self.own_by_id if deployment.manager == "systemd-user" else self.by_id
+        unit = units.get(deployment.unit)
         process = self.by_pid.get(deployment.main_pid or 0)
         user = unit.user if unit else process.user if process else ""
         return ("",) if user in ("", "root", "0") else (user, "nobody")
@@ -404,10 +436,16 @@ class _Host:
     def _belongs(self, pid: int) -> Belonging:
         """What a process serves for; no unit for one that was merely started from a session."""
         belonging = self.evidence.ask(ProcessGroup(pid)).value or Belonging()
+        if belonging.user_unit:
+            return belonging
         unit = self.by_id.get(belonging.unit)
         if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
             return Belonging(container=belonging.container)
         return belonging
+
+
+def _unit_name(name: str) -> str:
+    return name if re.search(r"\.[a-z]+\Z", name) else f"{name}.service"
 
 
 def _script_of(argv: Sequence[str]) -> str:

@@ -7,17 +7,14 @@ from datetime import datetime
 
 from triage.errors import UnreachableError
 from triage.evidence.containers import container_of
+from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.outputs import journal_holds_its_words, output_of
 from triage.evidence.queries import (
     ContainerLog,
-    Journal,
-    JournalWindows,
     KernelLog,
     ProcessOutput,
     TailFile,
-    UnitProperties,
-    UnitRuns,
 )
 from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
@@ -47,7 +44,7 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     failed = _failed_run(evidence, deployment)
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
-    sources = tuple(_journal(evidence, deployment.unit, run) for run in runs)
+    sources = tuple(_journal(evidence, deployment, run) for run in runs)
     if not any(journal_holds_its_words(source.data[:]) for source in sources):
         output = output_of(evidence, deployment, len(runs))
         sources = (*sources, output) if output else sources
@@ -61,11 +58,12 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     return (*sources, *_kernel(evidence, deployment, sources))
 
 
-def _journal(evidence: Evidence, unit: str, invocation: str) -> LogSource:
+def _journal(evidence: Evidence, deployment: Deployment, invocation: str) -> LogSource:
     """In windows where the host can find them, otherwise whole."""
-    answer = evidence.ask(JournalWindows(unit, invocation)) if invocation else None
+    unit, questions = deployment.unit, about_units_of(deployment.manager)
+    answer = evidence.ask(questions.windows(unit, invocation)) if invocation else None
     if answer is None or not answer.value:
-        answer = evidence.ask(Journal(unit, invocation))
+        answer = evidence.ask(questions.journal(unit, invocation))
     if answer.value is None:
         raise _unreadable(evidence, unit, answer)
     return LogSource(f"journal of {unit}", answer.value.encode("utf-8", "replace"), answer.partial)
@@ -75,7 +73,7 @@ def _failed_run(evidence: Evidence, deployment: Deployment) -> str:
     """The last run that failed, of a service that systemd keeps restarting."""
     if not deployment.restarts or deployment.state not in ("active", "activating"):
         return ""
-    runs = evidence.ask(UnitRuns(deployment.unit)).value or ()
+    runs = evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value or ()
     return next((run.invocation for run in reversed(runs) if run.result not in ("", "success")), "")
 
 
@@ -99,7 +97,8 @@ def _kernel(
 
 def _recorded(evidence: Evidence, deployment: Deployment) -> list[int]:
     """When systemd says that the main process began and ended, in seconds since the epoch."""
-    unit = evidence.ask(UnitProperties(deployment.unit)).value if deployment.unit else None
+    asked = about_units_of(deployment.manager).properties(deployment.unit) if deployment.unit else None
+    unit = evidence.ask(asked).value if asked else None
     times = (unit.started, unit.ended) if unit else ()
     return [int(datetime.fromisoformat(time).timestamp()) for time in times if time]
 

@@ -138,7 +138,7 @@ class Deployment:
 
     name: str  # what to call it: the unit, the container, or `pid 4711`
     engine: Literal["sglang", "vllm", ""] = ""
-    manager: Literal["systemd", "process", "docker", "podman", ""] = ""
+    manager: Literal["systemd", "systemd-user", "process", "docker", "podman", ""] = ""
     unit: str = ""
     state: str = ""  # systemd's ActiveState, `running` for a plain process
     result: str = ""  # systemd's Result

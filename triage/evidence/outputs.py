@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from triage.evidence.managers import about_units_of
 from triage.evidence.model import Deployment, Evidence
-from triage.evidence.queries import ProcessOutput, ReadFile, TailFile, Unit, UnitProperties
+from triage.evidence.queries import ProcessOutput, ReadFile, TailFile, Unit
 from triage.evidence.queries.journal import entries
 from triage.logs.model import LogSource
 
@@ -37,7 +38,7 @@ def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSourc
 
     A file that cannot be read is a source without data that says why.
     """
-    path = _of_process(evidence, deployment) or _of_unit(evidence, deployment.unit)
+    path = _of_process(evidence, deployment) or _of_unit(evidence, deployment)
     if not path.startswith("/"):
         return None
     answer = evidence.ask(TailFile(path))
@@ -54,8 +55,8 @@ def _of_process(evidence: Evidence, deployment: Deployment) -> str:
     return evidence.ask(ProcessOutput(deployment.main_pid)).value or ""
 
 
-def _of_unit(evidence: Evidence, name: str) -> str:
-    unit = evidence.ask(UnitProperties(name)).value
+def _of_unit(evidence: Evidence, deployment: Deployment) -> str:
+    unit = evidence.ask(about_units_of(deployment.manager).properties(deployment.unit)).value
     if unit is None:
         return ""
     kinds = [unit.properties.get(f"Standard{output}", "").partition(":")[0] for output in ("Output", "Error")]
@@ -64,7 +65,7 @@ def _of_unit(evidence: Evidence, name: str) -> str:
     texts = (evidence.ask(ReadFile(path)).value or "" for path in _files(unit))
     paths = dict(_directives(texts))
     path = paths.get("Error") or paths.get("Output") or ""
-    return _SPECIFIER.sub(lambda match: _value(match[1], name), path)
+    return _SPECIFIER.sub(lambda match: _value(match[1], deployment.unit), path)
 
 
 def _files(unit: Unit) -> Iterator[str]:

@@ -48,7 +48,7 @@ def catalogue() -> tuple[Entry, ...]:
 
 def sudoers() -> tuple[str, ...]:
     """Lines for /etc/sudoers.d: the grantable commands, spelled as regular expressions."""
-    commands = [_expression(query) for query in CATALOGUE if isinstance(query, GRANTABLE)]
+    commands = [_expression(query) for query in CATALOGUE if type(query) in GRANTABLE]
     body = [f"    /usr/bin/timeout {command}, \\" for command in commands]
     body[-1] = body[-1].removesuffix(", \\")
     return ("Cmnd_Alias TRIAGE = \\", *body, "USER ALL=(root) NOPASSWD: TRIAGE")

@@ -12,6 +12,7 @@ from triage.evidence.logs import KERNEL
 from triage.logs.model import Fault
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
+from triage.rules.placeholders import fill, placeholders, to_its_manager
 from triage.rules.schema import Place
 
 SHOWN = 3  # faults
@@ -111,8 +112,8 @@ def _one(fault: Fault) -> str:
 
 
 def _journal(context: Context) -> str:
-    unit = context.deployment.unit
-    return f"journalctl -u {shlex.quote(unit) if unit else 'UNIT'} -b -o cat --no-pager"
+    command = to_its_manager("journalctl -u UNIT -b -o cat --no-pager", context.deployment)
+    return fill(command, placeholders(context))
 
 
 def _found(detail: str) -> Finding:

@@ -9,7 +9,7 @@ from triage.evidence.model import Layout, Unanswered
 from triage.rules.computing import Computed, compute
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
-from triage.rules.placeholders import fill, placeholders
+from triage.rules.placeholders import fill, placeholders, to_its_manager
 from triage.rules.probes.arithmetic import look_up_all
 from triage.rules.schema import (
     ActionRemedy,
@@ -34,7 +34,7 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
         elif isinstance(spec, SettingRemedy):
             found.extend(_setting(spec, context))
         elif isinstance(spec, ActionRemedy):
-            command = fill(spec.command, placeholders(context))
+            command = fill(to_its_manager(spec.command, context.deployment), placeholders(context))
             found.append(Remedy("action", spec.id, spec.summary, command, spec.cost, spec.proof))
         else:
             found.extend(_layouts(spec, context))

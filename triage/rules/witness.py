@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from triage.logs.model import Fault
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
+from triage.rules.placeholders import fill, placeholders, to_its_manager
 
 RESULTS = ("exit-code", "signal", "core-dump", "oom-kill", "timeout", "watchdog", "protocol", "resources")
 
@@ -26,14 +27,15 @@ def findings(context: Context) -> Iterator[Finding]:
     elif fault.kind == "service" and fault.type in RESULTS and recorded in RESULTS:
         yield Finding("log", "missing", f"systemd's own record of the unit is another: {recorded}")
     elif fault.doubt and not any(_agrees(other, fault) for other in context.incident.faults):
-        yield Finding("log", "missing", fault.doubt, command=_command(fault, deployment.unit))
+        yield Finding("log", "missing", fault.doubt, command=_command(context))
 
 
 def _agrees(other: Fault, fault: Fault) -> bool:
     return other.kind in ("kernel", "service") and other.type == fault.type and not other.doubt
 
 
-def _command(fault: Fault, unit: str) -> str:
-    if fault.kind == "kernel":
+def _command(context: Context) -> str:
+    if context.fault.kind == "kernel":
         return "journalctl -k -b | grep -iE 'oom|out of memory|xid|segfault'"
-    return f"systemctl show {unit or 'UNIT'} -p Result -p ExecMainCode -p ExecMainStatus"
+    asked = "systemctl show UNIT -p Result -p ExecMainCode -p ExecMainStatus"
+    return fill(to_its_manager(asked, context.deployment), placeholders(context))

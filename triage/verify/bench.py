@@ -67,11 +67,11 @@ def bench(
     where the deployment is no systemd unit, its command hides the arguments, or another bench is at work;
     TriageError when the host is lost, and then the host restores it by itself.
     """
-    if not deployment.unit or not deployment.engine:
+    if not deployment.unit or not deployment.engine or deployment.manager == "systemd-user":
         raise RefusedError(
             "change the layout of",
             f"{deployment.name} on {connection.name}",
-            "this is done for systemd units of SGLang and vLLM",
+            "this is done for SGLang and vLLM as units of the system's own systemd",
             "change its arguments, and run triage verify for each",
         )
     command = LiveEvidence(connection).ask(UnitCommand(deployment.unit)).require()

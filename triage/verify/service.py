@@ -11,6 +11,7 @@ from typing import Protocol
 
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.model import Deployment
+from triage.evidence.queries.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output
 
 MAX_LINE = 64 * 1024  # bytes; the rest of a longer line is dropped
@@ -63,11 +64,14 @@ class Service(Protocol):
 
 
 class SystemdService:
-    """A systemd unit. Restarting one needs root: a connection as root, or one that becomes root."""
+    """A systemd unit. Restarting one needs root: a connection as root, or one that becomes root.
+
+    `own`: of the connecting user's own systemd, where it needs nothing.
+    """
 
     _PROPERTIES = "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ExecMainCode,ExecMainStatus,Job"
 
-    def __init__(self, connection: Connection, unit: str) -> None:
+    def __init__(self, connection: Connection, unit: str, own: bool = False) -> None:
         if not re.fullmatch(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*", unit):
             raise UsageError(
                 "verify",
@@ -77,6 +81,7 @@ class SystemdService:
             )
         self.name = unit
         self._connection = connection
+        self._own = own
 
     def state(self) -> ServiceState:
         output = self._systemctl("ask for the state of", "show", f"--property={self._PROPERTIES}")
@@ -109,13 +114,13 @@ class SystemdService:
 
     def _systemctl(self, doing: str, *arguments: str) -> Output:
         argv = ("systemctl", "--no-pager", "--no-ask-password", *arguments, "--", self.name)
-        output = self._connection.run(argv)
+        output = self._connection.run(to_own_manager(argv) if self._own else argv)
         if output.code == 0:
             return output
         what = (f"{doing} {self.name} on", self._connection.name, reason_of(output))
         if refused(output):
             raise RefusedError(*what, "repeat it as root, or with --become where sudo asks for no password")
-        raise UnreachableError(*what, f"systemctl status {self.name}")
+        raise UnreachableError(*what, f"systemctl {'--user ' if self._own else ''}status {self.name}")
 
 
 class ProcessService:
@@ -216,7 +221,8 @@ def service_of(connection: Connection, deployment: Deployment) -> Service | None
     container = container_of(deployment)
     if container is not None:
         return ContainerService(connection, *container, deployment.name)
-    return SystemdService(connection, deployment.unit) if deployment.unit else None
+    own = deployment.manager == "systemd-user"
+    return SystemdService(connection, deployment.unit, own) if deployment.unit else None
 
 
 def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[str, ...]]:

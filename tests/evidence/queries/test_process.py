@@ -74,7 +74,6 @@ def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
         (b"0::/system.slice/a.service/worker\n", "a.service", ""),
         (b"0::/system.slice/docker.service\n", "docker.service", ""),
         (b"0::/user.slice/user-0.slice/session-3.scope\n", "", ""),
-        (b"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n", "", ""),
         (b"0::/system.slice/docker-0123456789ab.scope\n", "", "docker-0123456789ab.scope"),
         (b"0::/machine.slice/libpod-0123.scope/container\n", "", "libpod-0123.scope"),
         (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-9.scope\n", "", "kubepods.slice"),
@@ -85,6 +84,14 @@ def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
 )
 def test_where_a_process_belongs(ask: Ask, cgroup: bytes, unit: str, container: str) -> None:
     assert ask(ProcessGroup(1), stdout=cgroup) == Belonging(unit, container)
+
+
+def test_a_process_of_a_users_own_systemd(ask: Ask) -> None:
+    own = "0::/user.slice/user-1000.slice/user@1000.service/"
+    for path in ("app.slice/x.service", "x.service", "app.slice/x.service/worker"):
+        assert ask(ProcessGroup(1), stdout=f"{own}{path}\n".encode()) == Belonging(user_unit="x.service")
+    for path in ("init.scope", "app.slice/tmux-spawn-1.scope"):
+        assert ask(ProcessGroup(1), stdout=f"{own}{path}\n".encode()) == Belonging()
 
 
 def test_where_a_program_is_found(evidence: LiveEvidence) -> None:

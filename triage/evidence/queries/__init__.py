@@ -45,6 +45,14 @@ from triage.evidence.queries.process import (
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
 from triage.evidence.queries.systemd import Command, ServiceUnits, Unit, UnitCommand, UnitProperties
+from triage.evidence.queries.userunits import (
+    UserJournal,
+    UserJournalWindows,
+    UserServiceUnits,
+    UserUnitCommand,
+    UserUnitProperties,
+    UserUnitRuns,
+)
 from triage.evidence.queries.windows import JournalWindows
 
 # One of each, with placeholders where a real one has names.
@@ -55,6 +63,12 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UnitRuns("UNIT.service"),
     JournalWindows("UNIT.service", "RUN"),
     Journal("UNIT.service", "RUN"),
+    UserServiceUnits(),
+    UserUnitProperties("UNIT.service"),
+    UserUnitCommand("UNIT.service"),
+    UserUnitRuns("UNIT.service"),
+    UserJournalWindows("UNIT.service", "RUN"),
+    UserJournal("UNIT.service", "RUN"),
     KernelLog(0, 0),
     Processes(),
     WhoAmI(),
@@ -136,5 +150,11 @@ __all__ = [
     "UnitCommand",
     "UnitProperties",
     "UnitRuns",
+    "UserJournal",
+    "UserJournalWindows",
+    "UserServiceUnits",
+    "UserUnitCommand",
+    "UserUnitProperties",
+    "UserUnitRuns",
     "WhoAmI",
 ]

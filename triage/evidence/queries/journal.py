@@ -38,6 +38,8 @@ FIELDS = (
     "_LINE_BREAK",
     "UNIT",
     "INVOCATION_ID",
+    "USER_UNIT",
+    "USER_INVOCATION_ID",
     "_SYSTEMD_INVOCATION_ID",
 )
 NEEDS = "membership in group systemd-journal, or root"
@@ -53,6 +55,7 @@ FAILED = "d9b373ed55a64feb8242e02dbe79a49c"
 
 _JOURNALCTL = ("journalctl", "--no-pager", "--all", "--output=export")
 _FIELDS_OPTION = "--output-fields"  # of systemd 236 and newer; without it all fields come
+_OF_RUNS = ("MESSAGE_ID", "INVOCATION_ID", "USER_INVOCATION_ID", "UNIT_RESULT")
 _OUTSIDE_RUN = 10_000_000  # microseconds after the run's last line in which its core dump is told
 
 
@@ -86,10 +89,13 @@ class Journal(_Journalctl[str]):
 
     def argv(self) -> tuple[str, ...]:
         fields = f"--output-fields={','.join((*FIELDS[2:], 'COREDUMP_UNIT'))}"
-        if not self.invocation:
-            unit = (f"_SYSTEMD_UNIT={self.unit}", "+", "_PID=1", f"UNIT={self.unit}")
-            return (*_JOURNALCTL, fields, "--lines=100000", *unit, "+", *_dumps(self.unit))
-        return (*_JOURNALCTL, fields, *run_matches(self.unit, self.invocation))
+        return (*_JOURNALCTL, fields, *self.matches())
+
+    def matches(self) -> tuple[str, ...]:
+        if self.invocation:
+            return run_matches(self.unit, self.invocation)
+        unit = (f"_SYSTEMD_UNIT={self.unit}", "+", "_PID=1", f"UNIT={self.unit}")
+        return ("--lines=100000", *unit, "+", *_dumps(self.unit))
 
     def decode(self, output: Output) -> str:
         entries = _read(output)
@@ -144,19 +150,20 @@ class UnitRuns(_Journalctl[tuple[Run, ...]]):
     unit: str
 
     def argv(self) -> tuple[str, ...]:
-        fields = "--output-fields=MESSAGE_ID,INVOCATION_ID,UNIT_RESULT"
+        fields = f"--output-fields={','.join(_OF_RUNS)}"
         ids = (f"MESSAGE_ID={each}" for each in (STARTED, START_FAILED, SUCCEEDED, FAILED))
-        return (*_JOURNALCTL, fields, "--lines=100", "_PID=1", f"UNIT={self.unit}", *ids)
+        return (*_JOURNALCTL, fields, "--lines=100", *self.matches(), *ids)
+
+    def matches(self) -> tuple[str, ...]:
+        return ("_PID=1", f"UNIT={self.unit}")
 
     def decode(self, output: Output) -> str:
-        return json_lines(
-            _read(output), ("__REALTIME_TIMESTAMP", "MESSAGE_ID", "INVOCATION_ID", "UNIT_RESULT")
-        )
+        return json_lines(_read(output), ("__REALTIME_TIMESTAMP", *_OF_RUNS))
 
     def parse(self, text: str) -> tuple[Run, ...]:
         runs: dict[str, Run] = {}
         for entry in entries(text):
-            invocation = entry.get("INVOCATION_ID", "")
+            invocation = entry.get("INVOCATION_ID", "") or entry.get("USER_INVOCATION_ID", "")
             run = runs.get(invocation, Run(invocation))
             at, what = _iso(entry.get("__REALTIME_TIMESTAMP", "")), entry.get("MESSAGE_ID", "")
             if what == STARTED:

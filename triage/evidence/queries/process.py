@@ -150,10 +150,11 @@ class ProcessDirectory(Query[str]):
 
 @dataclass(frozen=True)
 class Belonging:
-    """Where a process belongs: a system unit, a container, neither ("")."""
+    """Where a process belongs: a system unit, a unit of its user's own systemd, a container, none ("")."""
 
     unit: str = ""
     container: str = ""
+    user_unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ class ProcessGroup(Query[Belonging]):
 
     0::/system.slice/sglang-kimi.service
     0::/system.slice/docker-4f1c0b6f2a9e.scope
+    0::/user.slice/user-1000.slice/user@1000.service/app.slice/sglang-kimi.service
     """
 
     name: ClassVar[str] = "process-group"
@@ -179,11 +181,13 @@ class ProcessGroup(Query[Belonging]):
                 continue
             parts = path.split("/")
             container = next((part for part in parts if _CONTAINER.match(part)), "")
-            unit = next((part for part in parts if part.endswith(".service")), "")
+            units = [part for part in parts if part.endswith(".service")]
             if container:
                 return Belonging(container=container)
-            if unit and path.startswith("/system.slice/"):
-                return Belonging(unit)
+            if units and path.startswith("/system.slice/"):
+                return Belonging(units[0])
+            if len(units) > 1 and path.startswith("/user.slice/") and units[0].startswith("user@"):
+                return Belonging(user_unit=units[1])
         return Belonging()
 
 

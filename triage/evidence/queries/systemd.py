@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from triage.evidence.environment import relevant
 from triage.evidence.model import EMPTY, MEBI, Query, Unanswered
@@ -63,6 +63,7 @@ PROPERTIES = (
     "TasksMax",
     "TimeoutStartUSec",
 )
+Manager = Literal["systemd", "systemd-user"]
 REPEATING = ("ExecStart", "EnvironmentFiles")  # a line for each
 _SIGNALLED = ("2", "3")  # ExecMainCode: CLD_KILLED, CLD_DUMPED
 
@@ -90,6 +91,7 @@ class Unit:
     ended: str = ""
     fragment: str = ""
     needs_reload: bool = False
+    manager: Manager = "systemd"
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 

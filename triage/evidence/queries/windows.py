@@ -119,7 +119,10 @@ class JournalWindows(Query[str]):
     def argv(self) -> tuple[str, ...]:
         fields = ",".join((*FIELDS[2:], "COREDUMP_UNIT"))
         script = " ".join(_SCRIPT.replace("@FIELDS@", fields).split())  # a C shell takes a single line only
-        return ("sh", "-c", script, "journal-windows", *run_matches(self.unit, self.invocation))
+        return ("sh", "-c", script, "journal-windows", *self.matches())
+
+    def matches(self) -> tuple[str, ...]:
+        return run_matches(self.unit, self.invocation)
 
     def stdin(self) -> bytes:
         """The places, for grep."""

@@ -38,6 +38,11 @@ _UNIX = re.compile(r"(?P<sec>\d{9,11})\.(?P<frac>\d{6}) " + _WHO)
 
 _MONOTONIC = re.compile(r"\[ {0,6}(?P<since>\d{1,9}\.\d{6})\] " + _WHO)
 
+# systemd speaks of another unit's run in INVOCATION_ID and UNIT, a user's own systemd in USER_*; a
+# service's own lines carry _SYSTEMD_*, and the unit of a user's service is that user's systemd.
+_INVOCATION = ("INVOCATION_ID", "USER_INVOCATION_ID", "_SYSTEMD_INVOCATION_ID")
+_UNIT = ("UNIT", "USER_UNIT", "_SYSTEMD_USER_UNIT", "_SYSTEMD_UNIT")
+
 PRIORITIES = ("CRITICAL", "CRITICAL", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
 _TITLE_RANKS = re.compile(r"(?:_|\b)((?:DP|PP|PCP|TP|DCP|EP|ATTN_CP|MOE_DP)\d{1,6})(?=_|\b|$)")
 _TITLE = re.compile(r"(?:sglang|VLLM|vllm)::\w{1,80}")
@@ -117,9 +122,8 @@ def fill(line: Line, fields: Mapping[str, Any]) -> None:
     line.at(times.microseconds(_one(fields.get("__REALTIME_TIMESTAMP"))))
     line.boot = _one(fields.get("_BOOT_ID"))
     line.host = _one(fields.get("_HOSTNAME"))
-    # systemd speaks of another unit's run in INVOCATION_ID and UNIT; a service's own lines carry _SYSTEMD_*
-    line.invocation = _one(fields.get("INVOCATION_ID")) or _one(fields.get("_SYSTEMD_INVOCATION_ID"))
-    line.unit = _one(fields.get("UNIT")) or _one(fields.get("_SYSTEMD_UNIT"))
+    line.invocation = _first(fields, _INVOCATION)
+    line.unit = _first(fields, _UNIT)
     pid = _one(fields.get("_PID"))
     who = _one(fields.get("SYSLOG_IDENTIFIER")) or _one(fields.get("_COMM"))
     _written_by(line, who, pid if pid.isdecimal() and len(pid) < 11 else None)
@@ -149,6 +153,10 @@ def _text(value: object) -> str:
     if isinstance(value, list) and all(isinstance(item, int) and 0 <= item < 256 for item in value):
         return bytes(value).decode("utf-8", "backslashreplace")
     return ""
+
+
+def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next(filter(None, (_one(fields.get(name)) for name in names)), "")
 
 
 def _one(value: object) -> str:

@@ -132,11 +132,12 @@ def _limit(probe: Limit, context: Context) -> tuple[str, str]:
 
 
 def _unit(context: Context) -> Unit:
-    from triage.evidence.queries import UnitProperties
+    from triage.evidence.managers import about_units_of
 
-    if not context.deployment.unit:
+    deployment = context.deployment
+    if not deployment.unit:
         raise Unanswered("no unit of systemd is known")
-    return context.evidence.ask(UnitProperties(context.deployment.unit)).require()
+    return context.evidence.ask(about_units_of(deployment.manager).properties(deployment.unit)).require()
 
 
 def _bytes(size: str) -> int:
