@@ -50,6 +50,12 @@ def test_a_process_counts_with_its_descendants_alone():
     assert (found.cpu, found.read, found.processes, found.gpus) == (3.0, 7000, 2, (97, 3))
 
 
+def test_what_may_not_be_read_is_not_nothing():
+    found = sample(re.sub("/proc/.*\n", "", printed(main=50)), 70, 1.0)
+    assert found is not None
+    assert (found.cpu, found.read) == (1.5, None)
+
+
 @pytest.mark.parametrize("text", ["", "=\n=\n", "70 (x", "70 (x) R 1\n=\n=\n", "\x00\n=\n=\n[N/A]\n"])
 def test_what_makes_no_sense_is_not_told(text: str):
     assert sample(text, 70, 1.0) is None
@@ -59,6 +65,7 @@ def test_what_makes_no_sense_is_not_told(text: str):
     ("activity", "idle", "words"),
     [
         (Activity(0.001, 0, ()), True, "its processes use no CPU and read nothing"),
+        (Activity(0.5, None, ()), False, "its processes use 0.5 cores; what they read may not be known"),
         (Activity(0, 2e8, (0, 0)), False, "its processes use no CPU and read 200 MB/s; GPUs at 0 %"),
         (Activity(8.02, 0, (100, 96)), False, "its processes use 8.0 cores and read nothing; "
          "GPUs at 96 to 100 %, as where ranks wait for each other"),

@@ -14,6 +14,7 @@ import pytest
 
 from tests.verify.conftest import SERVER, free_port
 from tests.verify.docker import ID
+from tests.verify.test_links import Answering
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
@@ -93,3 +94,14 @@ def test_what_docker_refuses_is_said(docker: Path):
     (docker / "refuses").write_text("yes")
     with pytest.raises(RefusedError, match="permission denied"):
         ContainerService(connection, "docker", ID, "kimi").restart()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\xff", b"[]", b"null", b'"x"', b"[" * 9999, b"{}",
+     b'{"Status": "running", "StartedAt": "x", "Pid": 1e999, "ExitCode": 0}',
+     b'{"Status": "running", "StartedAt": "x", "Pid": "one", "ExitCode": 0}'],
+)  # fmt: skip
+def test_an_answer_of_docker_that_makes_no_sense_is_said(answer: bytes):
+    with pytest.raises(UnreachableError, match="its answer makes no sense"):
+        ContainerService(Answering(answer), "docker", ID, "kimi").state()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Layout
+from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
 from triage.report.links import document, lines
 from triage.verify.links import Estimate, Links, Pair, Shape, Timing, estimates, probe, shape_of, slow_pairs
@@ -75,6 +78,41 @@ def test_as_text_and_json():
     assert "  tp3                    122           12.20              82            26.0" in text
     found = document(LINKS, tuple(estimates(LINKS, SHAPE)), {"tp3": 26.0})
     assert (found["schema"], found["estimates"][0]["measured"]) == ("triage.links/1", 26.0)
+
+
+class Answering(LocalConnection):
+    """A host that answers so, whatever is run."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def run(self, argv: Sequence[str], **_: object) -> Output:  # type: ignore[override]
+        return Output(0, self._answer, b"")
+
+
+SOUND = {**document(LINKS, (), {}), "schema": ""}
+del SOUND["schema"], SOUND["estimates"]
+
+
+def test_a_sound_answer_is_taken():
+    assert probe(Answering(b"noise\n" + json.dumps(SOUND).encode()), "python", 3, 64) == LINKS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"backend": "\x1b]0;owned\x07"},
+        {"timings": [{"op": "\x1b[2J", "bytes": 1, "us": 1}]},
+        {"timings": [{"op": "all_reduce", "bytes": 10**400, "us": 1}]},
+        {"pairs": [{"a": 0, "b": 1, "bytes": 1, "us": float("nan")}]},
+        {"pairs": [{"a": 0, "b": 10**9, "bytes": 1, "us": 1}]},
+        {"devices": None},
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_said(wrong: dict[str, object]):
+    with pytest.raises(UnreachableError, match="its answer makes no sense"):
+        probe(Answering(json.dumps({**SOUND, **wrong}).encode()), "python", 3, 64)
 
 
 @pytest.mark.timeout(240)

@@ -14,6 +14,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
     UnitOption,
     connected,
@@ -41,6 +42,7 @@ def links(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Time collectives between the ranks of HOST with the service's own torch.
 
@@ -90,10 +92,11 @@ def links(
 
 def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
     from triage.evidence.queries import GpuInventory
+    from triage.verify.links import MAX_WORLD
 
     gpus = evidence.ask(GpuInventory()).value
     layout = deployment.layout
-    return max(2, len(gpus.gpus) if gpus else layout.tp * layout.pp)
+    return min(MAX_WORLD, max(2, len(gpus.gpus) if gpus else layout.tp * layout.pp))
 
 
 def _config(evidence: LiveEvidence, deployment: Deployment) -> dict[str, Any]:

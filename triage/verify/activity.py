@@ -27,11 +27,14 @@ _GPU = re.compile(r"^\s*(\d{1,3})\s*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums over a process and its descendants since they began; `gpus` in percent at this moment."""
+    """Sums over a process and its descendants since they began; `gpus` in percent at this moment.
+
+    `read` is None where it may not be known: it takes the same user, or root.
+    """
 
     at: float  # seconds
     cpu: float  # seconds
-    read: int  # bytes from disks
+    read: int | None  # bytes from disks
     processes: int
     gpus: tuple[int, ...]
 
@@ -41,23 +44,25 @@ class Activity:
     """Between two samples."""
 
     cores: float
-    reading: float  # bytes/s
+    reading: float | None  # bytes/s
     gpus: tuple[int, ...]
 
     @property
     def idle(self) -> bool:
-        return self.cores < IDLE_CORES and self.reading < IDLE_READING and not any(self.gpus)
+        return self.cores < IDLE_CORES and (self.reading or 0) < IDLE_READING and not any(self.gpus)
 
     def __str__(self) -> str:
         """`its processes use 3.1 cores and read 210 MB/s; GPUs at 0 %`."""
         cores = "no CPU" if self.cores < IDLE_CORES else f"{self.cores:.1f} cores"
-        reading = "nothing" if self.reading < IDLE_READING else f"{self.reading / 1e6:.0f} MB/s"
+        read = self.reading or 0
+        reading = "nothing" if read < IDLE_READING else f"{read / 1e6:.0f} MB/s"
         low, high = min(self.gpus, default=0), max(self.gpus, default=0)
         gpus = f"; GPUs at {low if low == high else f'{low} to {high}'} %" if self.gpus else ""
         waiting = (
             ", as where ranks wait for each other" if self.gpus and low >= 95 and not self.reading else ""
         )
-        return f"its processes use {cores} and read {reading}{gpus}{waiting}"
+        told = "; what they read may not be known" if self.reading is None else f" and read {reading}"
+        return f"its processes use {cores}{told}{gpus}{waiting}"
 
 
 class Watch:
@@ -84,7 +89,8 @@ class Watch:
         seconds = self._last.at - before.at
         # what a child that has ended did is no longer in the sums
         cores = max(0.0, self._last.cpu - before.cpu) / seconds
-        reading = max(0, self._last.read - before.read) / seconds
+        known = self._last.read is not None and before.read is not None
+        reading = max(0, (self._last.read or 0) - (before.read or 0)) / seconds if known else None
         return Activity(cores, reading, tuple(map(max, before.gpus, self._last.gpus)))
 
 
@@ -102,9 +108,15 @@ def sample(text: str, pid: int, now: float) -> Sample | None:
     if pid not in ticks:
         return None
     family = _family(pid, parents)
-    read = sum(int(found[2]) for found in _READ.finditer(reads) if int(found[1]) in family)
+    read = [int(found[2]) for found in _READ.finditer(reads) if int(found[1]) in family]
     cpu = sum(ticks[member] for member in family) / TICK
-    return Sample(now, cpu, read, len(family), tuple(int(found[1]) for found in _GPU.finditer(gpus)))
+    return Sample(
+        now,
+        cpu,
+        sum(read) if read else None,
+        len(family),
+        tuple(int(found[1]) for found in _GPU.finditer(gpus)),
+    )
 
 
 def _family(pid: int, parents: dict[int, int]) -> set[int]:

@@ -34,7 +34,7 @@ class ContainerService:
             found = parse_json(output.stdout)
             status, started, pid = str(found["Status"]), str(found["StartedAt"]), int(found["Pid"])
             code, out_of_memory = int(found["ExitCode"]), bool(found.get("OOMKilled"))
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise UnreachableError(
                 f"ask {self._tool} for the state of",
                 f"{self.name} on {self._connection.name}",

@@ -6,7 +6,9 @@ import importlib.resources
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Lt
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Layout
@@ -18,6 +20,10 @@ LARGE = 64 << 20  # bytes: what a bandwidth is told by
 ROUNDS = 20
 BYTES = 2  # of a number in a hidden state
 MAX_WORLD = 64
+
+Rank = Annotated[int, Ge(0), Lt(MAX_WORLD)]
+Bytes = Annotated[int, Gt(0), Lt(1 << 40)]
+Microseconds = Annotated[float, Ge(0), Lt(1e12)]
 
 
 @dataclass(frozen=True)
@@ -38,24 +44,24 @@ class Shape:
 class Timing:
     """A collective of all ranks; `us` is the median, in microseconds."""
 
-    op: str
-    bytes: int
-    us: float
+    op: Literal["all_reduce", "all_to_all"]
+    bytes: Bytes
+    us: Microseconds
 
 
 @dataclass(frozen=True)
 class Pair:
-    a: int
-    b: int
-    bytes: int
-    us: float  # one way
+    a: Rank
+    b: Rank
+    bytes: Bytes
+    us: Microseconds  # one way
 
 
 @dataclass(frozen=True)
 class Links:
     """`peers[a][b]`: GPU a reaches the memory of b directly; empty without GPUs."""
 
-    backend: str
+    backend: Literal["nccl", "gloo"]
     torch: str
     devices: tuple[str, ...]
     timings: tuple[Timing, ...]
@@ -119,8 +125,8 @@ def probe(connection: Connection, python: str, world: int, message: int, deadlin
         if isinstance(reply, dict) and "refused" in reply:
             raise UnreachableError(*what, str(reply["refused"]), f"{python} -c 'import torch'")
         return TypeAdapter(Links).validate_python(reply)
-    except (ValueError, ValidationError) as error:
-        raise UnreachableError(*what, f"its answer makes no sense: {error}", f"{python} --version") from None
+    except (ValueError, ValidationError):
+        raise UnreachableError(*what, "its answer makes no sense", f"{python} --version") from None
 
 
 def estimates(links: Links, shape: Shape) -> Iterator[Estimate]:
