@@ -28,6 +28,13 @@ def test_those_of_verify_are_its_options():
     assert arguments == {name: KINDS[options[name]] for name in arguments}
 
 
+def test_those_of_bench_are_options_too():
+    arguments = {name: argument.kind for name, argument in ARGUMENTS["bench"].items()}
+    verify = {name: argument.kind for name, argument in ARGUMENTS["verify"].items()}
+    assert arguments.pop("layouts") == "text"
+    assert arguments.items() <= verify.items()
+
+
 def test_the_documentation_has_every_argument():
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.+?) \| (.+?) \|$", DOCUMENT, re.MULTILINE)
     there = {

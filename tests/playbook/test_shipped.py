@@ -137,3 +137,19 @@ class TestRollback:
         host = Host()
         host.run(self.playbook, "id=p", "verify=true", "unit=a.service")
         assert host.calls[-1] == ("verify", {"unit": "a.service"})
+
+
+class TestLayoutMatrix:
+    playbook = load_playbook("layout-matrix")
+
+    def test_the_layouts_are_measured_with_consent(self):
+        host = Host()
+        assert host.run(self.playbook, "layouts=tp8,pp8", consent=lambda asked: False).status == "refused"
+        assert host.calls == []
+        assert host.run(self.playbook, "layouts=tp8,pp8", "repeats=2").status == "done"
+        loads = {"timeout": 900, "requests": 8, "concurrency": 4, "repeats": 2}
+        assert host.calls == [("bench", {"unit": "", "layouts": "tp8,pp8", **loads})]
+
+    def test_without_a_recommendation_it_fails(self):
+        result = Host(bench=failed("recommended: none")).run(self.playbook, "layouts=tp8")
+        assert (result.status, result.exit_code) == ("failed", ExitCode.FOUND)

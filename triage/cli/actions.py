@@ -85,6 +85,24 @@ def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResul
     return ActionResult(result.verdict != "failed", data, f"{result.verdict}: {result.reason}", _plain(shown))
 
 
+def _bench(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage.cli.bench import bench_on, layouts_of
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.playbook.model import ActionResult
+    from triage.report import bench as report
+    from triage.verify.run import Options
+
+    layouts = layouts_of(arguments["layouts"])
+    given = {name: value for name, value in arguments.items() if name not in ("unit", "layouts")}
+    deployment = discover(LiveEvidence(connection), arguments.get("unit", ""))[0]
+    result = bench_on(connection, deployment, layouts, Options(**given), knowledge())
+    data = report.document(result)
+    summary = f"recommended: {data['best'] or 'none'}; {result.reason}"
+    ok = result.best is not None and not result.notes
+    return ActionResult(ok, data, summary, _plain(report.lines(result)))
+
+
 def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
     from triage.patching import transaction
     from triage.patching.ledger import choose
@@ -117,6 +135,7 @@ _STEPS: Mapping[str, Step] = {
     "diagnose": _diagnose,
     "patch": _patch,
     "verify": _verify,
+    "bench": _bench,
     "rollback": _rollback,
     "capture": _capture,
 }

@@ -24,9 +24,13 @@ from triage.cli.options import (
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from triage.evidence.model import Deployment, Layout
     from triage.hosts.connection import Connection
     from triage.pipeline import Knowledge
+    from triage.verify.bench import Bench
+    from triage.verify.run import Options
 
 
 def bench(
@@ -54,16 +58,14 @@ def bench(
     The unit's file is not touched: another command is put above it for a while, and taken away at the
     end, by the host itself if need be. Exit code 1 when no layout became ready, 3 when that is still to come.
     """
-    from triage.cli.verify import api_key_of, listener
+    from triage.cli.verify import api_key_of
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
     from triage.report import bench as report
     from triage.report import json
-    from triage.verify.bench import bench as measure
-    from triage.verify.layouts import name_of, parse_layout
     from triage.verify.run import Options
 
-    wanted = [parse_layout(name) for name in layouts.split(",")]
+    wanted = layouts_of(layouts)
     options = Options(
         timeout=timeout,
         requests=requests,
@@ -77,25 +79,7 @@ def bench(
     with connected(host, ssh_config, host_key, become) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
         _agree(deployment, wanted, host, yes)
-        with listener() as on_event:
-
-            def on_layout(layout: Layout) -> None:
-                if sys.stderr.isatty():
-                    console.stderr().print(name_of(layout), style="bold")
-
-            try:
-                result = measure(
-                    connection,
-                    deployment,
-                    wanted,
-                    options,
-                    on_event,
-                    on_layout,
-                    lambda: _cause(connection, deployment, known),
-                )
-            except KeyboardInterrupt:
-                print(f"interrupted; the command of {deployment.name} is as it was", file=sys.stderr)
-                raise
+        result = bench_on(connection, deployment, wanted, options, known)
     if format is Format.JSON:
         print(json.dumps(report.document(result)))
     else:
@@ -105,6 +89,40 @@ def bench(
     if result.notes:
         raise typer.Exit(ExitCode.UNREACHABLE)
     raise typer.Exit(ExitCode.OK if result.best else ExitCode.FOUND)
+
+
+def layouts_of(names: str) -> list[Layout]:
+    """Of `tp8,pp8`. Raises UsageError."""
+    from triage.verify.layouts import parse_layout
+
+    return list(dict.fromkeys(map(parse_layout, names.split(","))))
+
+
+def bench_on(
+    connection: Connection,
+    deployment: Deployment,
+    layouts: Sequence[Layout],
+    options: Options,
+    known: Knowledge,
+) -> Bench:
+    """What the layouts do here; a start that died is diagnosed, Ctrl-C says how the service is left."""
+    from triage.cli.verify import listener
+    from triage.verify.bench import bench
+    from triage.verify.layouts import name_of
+
+    def on_layout(layout: Layout) -> None:
+        if sys.stderr.isatty():
+            console.stderr().print(name_of(layout), style="bold")
+
+    def cause() -> str:
+        return _cause(connection, deployment, known)
+
+    with listener() as on_event:
+        try:
+            return bench(connection, deployment, layouts, options, on_event, on_layout, cause)
+        except KeyboardInterrupt:
+            print(f"interrupted; the command of {deployment.name} is as it was", file=sys.stderr)
+            raise
 
 
 def _agree(deployment: Deployment, wanted: list[Layout], host: str, yes: bool) -> None:

@@ -36,6 +36,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 _UNIT = Argument("text", 'the systemd unit; "" where a host has but one')
 _PATCH = Argument("text", "the id of a patch", required=True)
+_CONCURRENCY = Argument("whole number", "requests at once, beside a load of one at a time", span=(1, 256))
+_REPEATS = Argument("whole number", "how often each load is measured", span=(1, 100))
 
 ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "diagnose": {"unit": _UNIT},
@@ -61,11 +63,17 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "prompt_tokens": Argument("whole number", "tokens of a prompt, about", span=(1, 100_000)),
         "max_tokens": Argument("whole number", "tokens of an answer", span=(2, 100_000)),
         "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
-        "concurrency": Argument(
-            "whole number", "requests at once, beside a load of one at a time", span=(1, 256)
-        ),
-        "repeats": Argument("whole number", "how often each load is measured", span=(1, 100)),
+        "concurrency": _CONCURRENCY,
+        "repeats": _REPEATS,
         "api_key_env": Argument("text", "environment variable here that holds the API key"),
+    },
+    "bench": {
+        "unit": _UNIT,
+        "layouts": Argument("text", "the parallel layouts to measure, `tp8,pp8`", required=True),
+        "timeout": Argument("number", "seconds that each start may take", span=(1, 86_400)),
+        "requests": Argument("whole number", "requests of one load", span=(1, 10_000)),
+        "concurrency": _CONCURRENCY,
+        "repeats": _REPEATS,
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
     "capture": {"unit": _UNIT, "output": Argument("text", "the directory of the case", required=True)},
