@@ -1,0 +1,41 @@
+"""The steps of playbooks are the commands' own calls; what these do is tested where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.test_compare import figures, result
+from triage.cli import actions
+from triage.errors import UsageError
+from triage.evidence.model import Deployment, Layout
+from triage.hosts.local import LocalConnection
+from triage.verify.bench import Bench, Measured
+
+TP8, PP8 = Layout(tp=8), Layout(pp=8)
+
+
+@pytest.mark.parametrize(
+    ("best", "notes", "ok", "summary"),
+    [
+        (PP8, (), True, "recommended: pp8; why"),
+        (None, (), False, "recommended: none; why"),
+        (PP8, ("its command is not as it was",), False, "recommended: pp8; why"),
+    ],
+)
+def test_bench_gives_the_document_of_the_command(monkeypatch, best, notes, ok: bool, summary: str):
+    asked = []
+
+    def bench(connection: object, deployment: object, layouts: object, options: object, *_: object) -> Bench:
+        asked.append((layouts, options))
+        return Bench("kimi", TP8, (Measured(PP8, result(figures(20, 80))),), best, "why", notes)
+
+    monkeypatch.setattr("triage.verify.bench.bench", bench)
+    monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
+    arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, "repeats": 2}
+    done = actions._STEPS["bench"](LocalConnection(), arguments)
+    assert (done.ok, done.summary, done.data["schema"]) == (ok, summary, "triage.bench/1")
+    assert "RECOMMENDED" in done.detail
+    ((layouts, options),) = asked
+    assert (layouts, options.timeout, options.repeats, options.requests) == ([TP8, PP8], 60, 2, 8)
+    with pytest.raises(UsageError):
+        actions._STEPS["bench"](LocalConnection(), {"layouts": "tp8,,"})
