@@ -53,6 +53,14 @@ def test_a_service_is_restarted_measured_compared_and_stored(engine, tmp_path: P
     assert list(History(tmp_path / "history").read("local", "engine")) == [first, second]
 
 
+def test_a_sweep_measures_and_compares_every_level(tmp_path: Path):
+    with FakeServer("ok") as server:
+        sweep = {"concurrency": 3, "sweep": (2, 3), "repeats": 2}
+        first, second = (serve(server, tmp_path, **sweep) for _ in range(2))
+    assert [metrics.concurrency for metrics in first.metrics] == [1, 2, 3] * 2
+    assert [change.concurrency for change in second.changes] == [1, 1, 2, 3]
+
+
 def test_a_death_while_starting_is_the_result_and_is_stored(engine, tmp_path: Path):
     result, events = run(engine("dies"), tmp_path)
     assert (result.verdict, result.start.died, result.loads) == ("failed", True, ())

@@ -21,6 +21,7 @@ from triage.cli.options import (
     connected,
     knowledge,
 )
+from triage.cli.verify import LEVEL_TIME, ConcurrencyOption, api_key_of, levels_of, listener
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def bench(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restart without asking.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that each start may take.")] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Streams of the second load.")] = 4,
+    concurrency: ConcurrencyOption = "4",
     repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
     prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
     max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
@@ -58,7 +59,6 @@ def bench(
     The unit's file is not touched: another command is put above it for a while, and taken away at the
     end, by the host itself if need be. Exit code 1 when no layout became ready, 3 when that is still to come.
     """
-    from triage.cli.verify import api_key_of
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
     from triage.report import bench as report
@@ -66,10 +66,13 @@ def bench(
     from triage.verify.run import Options
 
     wanted = layouts_of(layouts)
+    levels = levels_of(concurrency)
     options = Options(
         timeout=timeout,
         requests=requests,
-        concurrency=concurrency,
+        concurrency=levels[-1],
+        sweep=levels,
+        load_timeout=LEVEL_TIME * len({1, *levels}),
         repeats=repeats,
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
@@ -106,7 +109,6 @@ def bench_on(
     known: Knowledge,
 ) -> Bench:
     """What the layouts do here; a start that died is diagnosed, Ctrl-C says how the service is left."""
-    from triage.cli.verify import listener
     from triage.verify.bench import bench
     from triage.verify.layouts import name_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,16 @@ if TYPE_CHECKING:
     from triage.verify.run import Options
 
 
+MAX_STREAMS = 256
+LEVEL_TIME = 150.0  # seconds that the loads of one level may take, all repeats together
+ConcurrencyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N[,N...]", help="Streams at once of the loads beside one at a time: `4`, or a sweep `8,32`."
+    ),
+]
+
+
 def verify(
     host: HostArgument,
     unit: UnitOption = "",
@@ -47,7 +58,7 @@ def verify(
         float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
     ] = 300.0,
     requests: Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")] = 8,
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Streams of the second load.")] = 4,
+    concurrency: ConcurrencyOption = "4",
     repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
     prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
     max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
@@ -66,12 +77,15 @@ def verify(
     from triage.verify.run import Options
 
     require_suffix(report)
+    levels = levels_of(concurrency)
     options = Options(
         restart=restart,
         timeout=timeout,
         patience=patience,
         requests=requests,
-        concurrency=concurrency,
+        concurrency=levels[-1],
+        sweep=levels,
+        load_timeout=LEVEL_TIME * len({1, *levels}),
         repeats=repeats,
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
@@ -189,6 +203,19 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
         next = again.reaching(again.command("verify", host, "--no-restart"), host)
         print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
         raise
+
+
+def levels_of(text: str) -> tuple[int, ...]:
+    """`8,32`, in order. Raises UsageError."""
+    found = {int(word) for word in text.split(",") if re.fullmatch(r"\s*[0-9]{1,3}\s*", word)}
+    if len(found) != len(text.split(",")) or not all(1 <= level <= MAX_STREAMS for level in found):
+        raise UsageError(
+            "reading --concurrency",
+            repr(text),
+            f"it takes numbers of 1 to {MAX_STREAMS}, each once, with commas between them",
+            "triage verify --help",
+        )
+    return tuple(sorted(found))
 
 
 def api_key_of(variable: str) -> str:

@@ -44,7 +44,7 @@ class Options:
 
     `timeout` bounds the start; so much `patience` of silence in which the service does nothing ends it
     before, 0 for never. `request_timeout` bounds one request, `load_timeout` all loads together: repeats
-    that would not fit into it are left out. Loads run at concurrency 1 and at `concurrency`.
+    that would not fit into it are left out. Loads run at concurrency 1, at `concurrency`, and at each of `sweep`.
     """
 
     restart: bool = True
@@ -57,6 +57,7 @@ class Options:
     max_tokens: int = 32
     requests: int = 8
     concurrency: int = 4
+    sweep: tuple[int, ...] = ()
     repeats: int = 3
     api_key: str = field(default="", repr=False)
     patches: tuple[str, ...] = ()  # ids of patches in place, for the record
@@ -239,7 +240,7 @@ class _Run:
             began = time.monotonic()
             if loads and began + took > end:
                 break
-            for level in sorted({1, options.concurrency}):
+            for level in sorted({1, options.concurrency, *options.sweep}):
                 count = max(options.requests, level)
                 self._on_event(LoadStarted(level, count, repeat, options.repeats))
                 loads.append(self._load(like, level, count, f"{run} {repeat} {level}", end))
