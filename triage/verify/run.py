@@ -44,7 +44,7 @@ class Options:
 
     `timeout` bounds the start; so much `patience` of silence in which the service does nothing ends it
     before, 0 for never. `request_timeout` bounds one request, `load_timeout` all loads together: repeats
-    that would not fit into it are left out. Loads run at concurrency 1, at `concurrency`, and at each of `sweep`.
+    that would not fit into it are left out. Loads run at 1, at `concurrency` and at each of `sweep` at once.
     """
 
     restart: bool = True
