@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from tests.cli.command import triage
 from tests.patching.trees import BACKEND, install, module_path
 from triage.cli import again
+from triage.cli.app import app
 
 ID = "sglang-triton-value-head-dim"
 CONNECTION = ("-F", "my config", "--host-key", "accept-new")
@@ -62,3 +66,27 @@ def test_a_remedy_reaches_the_same_host(tmp_path: Path) -> None:
 def test_without_a_command_nothing_is_taken_over() -> None:
     assert again.given(*again.CONNECTION) == []
     assert again.reaching("triage diagnose gpu01", "gpu01") == "triage diagnose gpu01"
+
+
+def options(command: TyperGroup | TyperCommand, *names: str) -> Iterator[tuple[str, set[str]]]:
+    """The options of every command, by its words."""
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            yield from options(each, *names, name)
+    else:
+        yield " ".join(names), {option for parameter in command.params for option in parameter.opts}
+
+
+def test_every_command_that_reaches_a_host_takes_an_inventory() -> None:
+    reaching = {name: given for name, given in options(get_command(app)) if "--host-key" in given}
+    assert {"diagnose", "verify", "patch show", "patch rollback", "scan", "run"} <= set(reaching)
+    assert [name for name, given in reaching.items() if not {"--inventory", "-i"} <= given] == []
+
+
+def test_a_deployment_of_the_inventory_names_host_and_unit(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text(
+        "hosts: {local: }\ndeployments: {chat: {hosts: [local], unit: no-such.service}}\n"
+    )
+    for words in (("verify", "chat", "--no-restart"), ("capture", "chat", "-o", "case"), ("patch", "chat")):
+        done = triage(*words, "-i", "hosts.yaml", cwd=tmp_path)
+        assert "no-such.service on local" in done.stderr, done.stderr

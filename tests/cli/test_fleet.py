@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,9 @@ class Fleet:
         self.config.append(f"Host {name}\n  HostName 127.0.0.1\n  Port {started.port}\n")
         self.server.config.write_text("".join(self.config))
 
-    def add_ill(self, name: str, error: str = "IndexError: list index out of range") -> None:
+    def add_ill(
+        self, name: str, error: str = "IndexError: list index out of range", log: Sequence[str] = ()
+    ) -> None:
         unit = unit_text(
             "kimi.service",
             ActiveState="failed",
@@ -62,7 +64,7 @@ class Fleet:
             error,
         )
         at = "__REALTIME_TIMESTAMP=1795969341368758\n_PID=7\n"
-        journal = "\n".join(f"{at}MESSAGE={line}\n" for line in lines)
+        journal = "\n".join(f"{at}MESSAGE={line}\n" for line in log or lines)
         answers = {"systemctl": unit, "ps": ps_text((1, 0, "root", "/sbin/init")), "journalctl": journal}
         place = self.directory / f"answers-{name}"
         place.mkdir()
@@ -115,6 +117,21 @@ def test_what_is_the_same_is_shown_once_and_no_host_stops_the_others(mixed: Flee
     last = done.stdout.splitlines()[-1]
     assert last == "6 hosts: 4 with an incident (2 different ones), 0 without, 2 without an answer"
     assert mixed.run("diagnose", "ill", *inventory).returncode == 1
+
+
+def test_the_next_commands_reach_the_hosts_as_this_one_did(fleet: Fleet, tmp_path: Path) -> None:
+    log = Path("tests/corpus/sglang-0.5.11-pp8-triton/log").read_text().splitlines()
+    fleet.add_ill("gpu01", log=log)
+    fleet.add_ill("gpu02", log=log)
+    (tmp_path / "hosts.yaml").write_text("hosts: {'gpu[01:02]': {become: false}}\n")
+    done = fleet.run("diagnose", "all", "-i", str(tmp_path / "hosts.yaml"), "--format", "json")
+    reached = f"--ssh-config {fleet.server.config} --inventory {tmp_path}/hosts.yaml"
+    for host in json.loads(done.stdout)["hosts"]:
+        found = [each for each in host["diagnosis"]["incidents"][-1]["diagnoses"] if each["remedies"]]
+        commands = [remedy["command"] for each in found for remedy in each["remedies"]]
+        triages = [command for command in commands if command.startswith("triage ")]
+        assert triages
+        assert all(command.startswith(f"triage patch {host['name']} {reached} ") for command in triages)
 
 
 def test_a_line_a_host_on_a_terminal(mixed: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from typer.core import TyperOption
@@ -17,10 +17,12 @@ from typer.core import TyperOption
 from triage.errors import TriageError
 
 if TYPE_CHECKING:
+    from triage.fleet import Outcome
     from triage.pipeline import Report
     from triage.rules.diagnosis import Diagnosis
 
-CONNECTION = ("ssh_config", "host_key", "become")
+T = TypeVar("T")
+CONNECTION = ("ssh_config", "host_key", "become", "inventory")
 _command: ContextVar[typer.Context | None] = ContextVar("command", default=None)
 
 
@@ -67,6 +69,19 @@ def on(host: str) -> Iterator[None]:
     except TriageError as error:
         error.next = reaching(error.next, host)
         raise
+
+
+def in_outcomes(outcomes: Iterable[Outcome[Report]]) -> tuple[Outcome[Report], ...]:
+    """Those of several hosts, whose commands and errors reach each as this command did."""
+    return tuple(replace(each, value=each.value and in_report(each.value)) for each in told(outcomes))
+
+
+def told(outcomes: Iterable[Outcome[T]]) -> Iterator[Outcome[T]]:
+    """The outcomes, whose errors name a next command that reaches the host as this one did."""
+    for each in outcomes:
+        if isinstance(each.error, TriageError):
+            each.error.next = reaching(each.error.next, each.host.name)
+        yield each
 
 
 def in_report(report: Report) -> Report:

@@ -15,12 +15,14 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     RulesOption,
     SshConfigOption,
     UnitOption,
     connected,
     knowledge,
 )
+from triage.cli.targets import one_host
 from triage.cli.verify import LEVEL_TIME, ConcurrencyOption, api_key_of, levels_of, listener
 from triage.errors import ExitCode, RefusedError, TriageError
 
@@ -53,6 +55,7 @@ def bench(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Restart the service on HOST with each layout, measure it, and say which serves best.
 
@@ -79,7 +82,9 @@ def bench(
         api_key=api_key_of(api_key_env),
     )
     known = knowledge(rules)
-    with connected(host, ssh_config, host_key, become) as connection:
+    reached = one_host(host, inventory)
+    unit = unit or reached.settings.unit
+    with connected(reached, ssh_config, host_key, become) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
         _agree(deployment, wanted, host, yes)
         result = bench_on(connection, deployment, wanted, options, known)

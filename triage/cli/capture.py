@@ -15,6 +15,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     RulesOption,
     SshConfigOption,
     UnitOption,
@@ -22,6 +23,7 @@ from triage.cli.options import (
     knowledge,
     live_evidence,
 )
+from triage.cli.targets import one_host
 
 
 def capture(
@@ -47,6 +49,7 @@ def capture(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Diagnose HOST and keep everything that was read, redacted, as a case.
 
@@ -58,7 +61,12 @@ def capture(
     check_place(output, replace)
     known = knowledge(rules)
     logs = given_logs(log)
-    with live_evidence(host, ssh_config, host_key, become) as evidence, console.working(f"reading {host}"):
+    reached = one_host(host, inventory)
+    unit = unit or reached.settings.unit
+    with (
+        live_evidence(reached, ssh_config, host_key, become) as evidence,
+        console.working(f"reading {host}"),
+    ):
         case = capturing.capture(
             evidence, known, output, unit, *logs, source=source, full=full, replacing=replace
         )

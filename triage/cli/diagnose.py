@@ -16,6 +16,7 @@ from triage.cli.options import (
     FormatOption,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     LogFormatOption,
     RulesOption,
     SshConfigOption,
@@ -25,7 +26,7 @@ from triage.cli.options import (
     live_evidence,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.cli.targets import FORKS, ForksOption, InventoryOption
+from triage.cli.targets import FORKS, ForksOption
 from triage.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _diagnose_all(
             return pipeline.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
 
     with targets.progress(hosts, fleet.status) as told:
-        outcomes = on_each(hosts, one, forks, stop, told)
+        outcomes = again.in_outcomes(on_each(hosts, one, forks, stop, told))
     if format is Format.JSON:
         from triage.report import json
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console, targets
+from triage.cli import again, console, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
     FormatOption,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
 )
-from triage.cli.targets import FORKS, ForksOption, InventoryOption
+from triage.cli.targets import FORKS, ForksOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ def check(
             return access(LiveEvidence(connection), connection.address)
 
     with targets.progress(chosen, _status) as told:
-        outcomes = on_each(chosen, one, forks, stop, told)
+        outcomes = tuple(again.told(on_each(chosen, one, forks, stop, told)))
     if format is Format.JSON:
         from triage.report import json
 

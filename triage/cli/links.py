@@ -19,6 +19,7 @@ from triage.cli.options import (
     UnitOption,
     connected,
 )
+from triage.cli.targets import one_host
 from triage.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def links(
     from triage.report import links as report
     from triage.verify.links import Shape, estimates, probe, shape_of
 
-    with connected(host, ssh_config, host_key, become) as connection:
+    reached = one_host(host, inventory)
+    unit = unit or reached.settings.unit
+    with connected(reached, ssh_config, host_key, become) as connection:
         evidence = LiveEvidence(connection)
         deployment = discover(evidence, unit)[0]
         if deployment.state in RUNNING and not while_serving:

@@ -51,6 +51,16 @@ BecomeOption = Annotated[
     bool,
     typer.Option("--become", "-b", callback=again.remember, help="Run commands on the host through sudo."),
 ]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        "-i",
+        metavar="FILE",
+        help="hosts.yaml or an Ansible inventory; else $TRIAGE_INVENTORY, or that of the configuration.",
+        show_default=False,
+    ),
+]
 RulesOption = Annotated[
     list[Path] | None, typer.Option("--rules", help="A directory of further rules.", show_default=False)
 ]
@@ -114,14 +124,11 @@ def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:
 
 
 @contextmanager
-def connected(
-    host: str | Host, ssh_config: Path | None, host_key: HostKey, become: bool
-) -> Iterator[Connection]:
+def connected(host: Host, ssh_config: Path | None, host_key: HostKey, become: bool) -> Iterator[Connection]:
     """An open connection to the host, closed afterwards. The next command of an error reaches it as well."""
-    from triage.cli.targets import connection_options, one_host
+    from triage.cli.targets import connection_options
     from triage.hosts import open_connection
 
-    host = one_host(host) if isinstance(host, str) else host
     options = connection_options(host, ssh_config, host_key, become)
     with again.on(host.name):
         connection = open_connection(host.name, options)
@@ -133,7 +140,7 @@ def connected(
 
 @contextmanager
 def live_evidence(
-    host: str | Host, ssh_config: Path | None, host_key: HostKey, become: bool
+    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool
 ) -> Iterator[LiveEvidence]:
     """Evidence from the host, redacted where it enters."""
     from triage.evidence.live import LiveEvidence

@@ -19,7 +19,7 @@ from triage.report.safe import safe_line
 if TYPE_CHECKING:
     from triage.playbook.model import Playbook
 
-GIVEN = ("var", *again.CONNECTION, "inventory")
+GIVEN = ("var", *again.CONNECTION)
 LAST_WORDS = 2000  # characters of what a host's process said on standard error
 
 

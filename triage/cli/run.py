@@ -15,10 +15,10 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.cli.targets import InventoryOption
 
 if TYPE_CHECKING:
     from triage.playbook.model import ConsentAsked, Event, Playbook
@@ -100,7 +100,7 @@ def run(
     def consent(asked: ConsentAsked) -> bool:
         return console.agreed(text.question(asked), yes)
 
-    command = again.command("run", playbook, host, *again.given("var", "yes", *again.CONNECTION, "inventory"))
+    command = again.command("run", playbook, host, *again.given("var", "yes", *again.CONNECTION))
     progress = Progress(loaded, host, variables, again=command)
     earlier = progress.read() if resume else ()
     with progress.held(), open_actions(known.select(host)[0], ssh_config, host_key, become) as actions:

@@ -17,11 +17,13 @@ from triage.cli.options import (
     BecomeOption,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
     UnitOption,
     connected,
     rule_directories,
 )
+from triage.cli.targets import one_host
 from triage.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def scan(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Read the engine on HOST or in DIR for defects of pipeline stages, known ones and others of the class.
 
@@ -70,8 +73,10 @@ def scan(
         if os.sep in target or target == "." or Path(target).is_dir():
             found = _directory(Path(target), known)
         else:
+            reached = one_host(target, inventory)
+            unit = unit or reached.settings.unit
             with (
-                connected(target, ssh_config, host_key, become) as connection,
+                connected(reached, ssh_config, host_key, become) as connection,
                 console.working(f"reading {target}"),
             ):
                 from triage.mending import find_target

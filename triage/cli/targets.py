@@ -26,16 +26,6 @@ T = TypeVar("T")
 VARIABLE = "TRIAGE_INVENTORY"
 FORKS = 8
 
-InventoryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--inventory",
-        "-i",
-        metavar="FILE",
-        help=f"hosts.yaml or an Ansible inventory; else ${VARIABLE}, or `inventory` of the configuration.",
-        show_default=False,
-    ),
-]
 ForksOption = Annotated[int, typer.Option("--forks", min=1, max=256, help="How many hosts at a time.")]
 
 
@@ -54,17 +44,16 @@ def inventory(given: Path | None = None) -> Inventory:
 
 def one_host(name: str, given: Path | None = None) -> Host:
     """The one host of that name. Raises UsageError where it names several."""
-    known = inventory(given)
-    if known.is_several(name):
-        hosts = ", ".join(host.name for host in known.select(name)[:8])
+    hosts = inventory(given).select(name)
+    if len(hosts) != 1:
+        names = ", ".join(host.name for host in hosts[:8])
         raise UsageError(
             "connecting to",
             name,
-            f"this names several hosts ({hosts}); here it takes one",
+            f"this names several hosts ({names}); here it takes one",
             "triage hosts list",
         )
-    (host,) = known.select(name)
-    return host
+    return hosts[0]
 
 
 def connection_options(

@@ -21,6 +21,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     RulesOption,
     SshConfigOption,
     UnitOption,
@@ -28,6 +29,7 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.cli.targets import one_host
 from triage.errors import ExitCode, TriageError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def verify(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Restart the service on HOST, wait for a real completion, measure, and compare with last time.
 
@@ -91,7 +94,9 @@ def verify(
         max_tokens=max_tokens,
         api_key=api_key_of(api_key_env),
     )
-    with connected(host, ssh_config, host_key, become) as connection:
+    reached = one_host(host, inventory)
+    unit = unit or reached.settings.unit
+    with connected(reached, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
         behind = () if restart else _not_running(connection, unit)
     diagnosis = diagnosis and again.in_report(diagnosis)

@@ -15,6 +15,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
     connected,
 )
@@ -29,6 +30,7 @@ from triage.cli.patch.options import (
     known_patches,
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
+from triage.cli.targets import one_host
 from triage.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def rebase(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Hold the changes on record on HOST against what is installed now: needless, to make again, in conflict.
 
@@ -61,7 +64,7 @@ def rebase(
     from triage.report.patching import document, rebased_document, rebased_lines
 
     known, facts = known_patches(patches), facts_of(given)
-    with connected(host, ssh_config, host_key, become) as connection:
+    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
         tree = bare_tree(connection, python, ledger)
         found = look_again(tree, known, facts)
         for item in found if format is Format.TEXT else ():

@@ -10,11 +10,13 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
     connected,
 )
 from triage.cli.patch.options import ChangeOption, LedgerOption, PythonOption, YesOption, bare_tree
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json
+from triage.cli.targets import one_host
 
 
 def rollback(
@@ -27,12 +29,13 @@ def rollback(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Put the exact bytes back from before a change on HOST."""
     from triage.patching import transaction
     from triage.patching.ledger import choose
 
-    with connected(host, ssh_config, host_key, become) as connection:
+    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
         tree = bare_tree(connection, python, ledger)
         chosen = choose(transaction.status(tree), id, host)
         if not console.agreed(f"Take back {chosen.id} on {host}?", yes):

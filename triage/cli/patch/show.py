@@ -20,6 +20,7 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     RulesOption,
     SshConfigOption,
     UnitOption,
@@ -36,6 +37,7 @@ from triage.cli.patch.options import (
     known_patches,
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
+from triage.cli.targets import one_host
 from triage.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ def show(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """Show what patches would change on HOST, or in a directory here, and with --apply change it.
 
@@ -105,7 +108,9 @@ def show(
         place = "local"
         package_root, own = _in_directory(host, id or ())
         python = python or own
-    with connected(place, ssh_config, host_key, become) as connection:
+    reached = one_host(place, inventory)
+    unit = unit or reached.settings.unit
+    with connected(reached, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
             target = find_target(
                 connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)

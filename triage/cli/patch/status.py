@@ -13,11 +13,13 @@ from triage.cli.options import (
     HostArgument,
     HostKey,
     HostKeyOption,
+    InventoryOption,
     SshConfigOption,
     connected,
 )
 from triage.cli.patch.options import LedgerOption, PythonOption, bare_tree
 from triage.cli.patch.printing import print_lines
+from triage.cli.targets import one_host
 from triage.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -34,13 +36,14 @@ def status(
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
     become: BecomeOption = False,
+    inventory: InventoryOption = None,
 ) -> None:
     """What was changed on HOST, whether it still is, and whether the services there run it."""
     from triage.patching import transaction
     from triage.patching.outlook import look
     from triage.report.patching import document, outlook_document, outlook_lines
 
-    with connected(host, ssh_config, host_key, become) as connection:
+    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
         tree = bare_tree(connection, python, ledger)
         changes = transaction.status(tree)
         found = look(tree.agent, changes, _deployments(connection) if changes else ())
