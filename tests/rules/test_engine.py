@@ -179,6 +179,28 @@ def test_every_candidate_is_asked_where_nobody_knows_who_was_first() -> None:
 # The verdict.
 
 
+@pytest.mark.parametrize(
+    ("message", "rank", "shown"),
+    [
+        ("NCCL error: unhandled system error", "TP3", ["space", "generic"]),
+        ("NCCL error: unhandled system error", "TP4", ["generic"]),
+        ("CUDA out of memory", "TP3", []),
+    ],
+)
+def test_nccl_s_own_words_count_where_the_error_only_passes_them_on(
+    message: str, rank: str, shown: list[str]
+) -> None:
+    words = fault("nccl-warning", "No space left on device", ranks=["TP3"], role="victim")
+    first = fault("RuntimeError", message, ranks=[rank])
+    rules = (
+        rule("space", signature={"message": "No space left"}, conclusive=True),
+        rule("advice", signature={"exception": "nccl-warning"}, role="benign"),
+        rule("generic", signature={"message": "system error"}),
+    )
+    of = replace(incident(first), faults=(words, first))
+    assert [item.rule for item in diagnosed(rules, of)] == shown
+
+
 def says(role: str, outcome: str, category: str = "nccl") -> Diagnosis:
     return Diagnosis("r", category, role, outcome, "", "", (), ())  # type: ignore[arg-type]
 

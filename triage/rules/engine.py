@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from triage.evidence.model import EMPTY, Deployment, Evidence
-from triage.logs.model import Incident
+from triage.logs.model import Fault, Incident
 from triage.patching.model import SourceTree
 from triage.rules import elsewhere, probes, witness
 from triage.rules.context import Context
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _ROLES = ("cause", "consequence", "benign")
 _OUTCOMES = ("confirmed", "unproven", "refuted")
+_PASSED_ON = re.compile(r"NCCL [Ee]rror|nccl(System|Internal|Remote|UnhandledCuda)Error")
+"""NCCL returns a number; what went wrong it says in a warning before that (NCCL_DEBUG=WARN)."""
 
 
 def diagnose(
@@ -35,6 +39,7 @@ def diagnose(
 ) -> tuple[Diagnosis, ...]:
     """Every rule that fits the incident's initiator, or each candidate where that is open; best first.
 
+    Where the initiator only passes an error of NCCL on, rules are asked of NCCL's own words for it, too.
     Fallbacks are asked where no other rule stands. `unread` names logs that could not be read, and why.
     """
     found: dict[str, tuple[Match, Diagnosis]] = {}
@@ -42,8 +47,10 @@ def diagnose(
     for fallback in (False, True):
         if any(_stands(item) for _, item in found.values()):
             break
-        for fault in (incident.initiator,) if incident.initiator else incident.candidates:
+        for fault in _asked(incident):
             for rule in (rule for rule in rules if rule.fallback == fallback and rule.id not in found):
+                if rule.role == "benign" and incident.initiator not in (None, fault):
+                    continue
                 matched = match(rule, incident, fault)
                 if matched is not None:
                     context = Context(
@@ -51,6 +58,18 @@ def diagnose(
                     )
                     found[rule.id] = (matched, _apply(matched, context))
     return tuple(item for _, item in sorted(found.values(), key=lambda pair: _rank(*pair)))
+
+
+def _asked(incident: Incident) -> tuple[Fault, ...]:
+    first = incident.initiator
+    if first is None:
+        return incident.candidates
+    if not _PASSED_ON.search(first.message):
+        return (first,)
+    before = takewhile(lambda fault: fault.role != "initiator", incident.faults)
+    words = (fault for fault in before if fault.type == "nccl-warning")
+    alike = (each for each in words if not (first.ranks and each.ranks) or first.ranks & each.ranks)
+    return (first, *alike)
 
 
 def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
