@@ -42,6 +42,18 @@ def test_what_is_not_there_is_missing(evidence: LiveEvidence, tmp_path: Path) ->
     assert "Is a directory" in evidence.ask(ReadFile(str(tmp_path))).missing
 
 
+def test_json_is_read_only_where_it_is_json(evidence: LiveEvidence, tmp_path: Path) -> None:
+    """In the cache of models config.json is a link to a file that is named by its hash."""
+    (tmp_path / "0123").write_text('\n{"num_hidden_layers": 61}')
+    (tmp_path / "config.json").symlink_to("0123")
+    assert "61" in evidence.ask(ReadFile(str(tmp_path / "config.json"))).require()
+    (tmp_path / "shadow").write_text("root:$y$j9T$:")
+    (tmp_path / "index.json").symlink_to("shadow")
+    answer = evidence.ask(ReadFile(str(tmp_path / "index.json")))
+    assert (answer.value, answer.missing) == (None, "it is not JSON")
+    assert "j9T" not in "".join(each.text or "" for each in evidence.recorded)
+
+
 def test_an_endless_file_is_cut(evidence: LiveEvidence) -> None:
     answer = evidence.ask(ReadFile("/dev/zero"))
     assert answer.partial == "bytes"

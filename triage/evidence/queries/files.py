@@ -17,7 +17,12 @@ TAIL = 64 * MEBI
 @dataclass(frozen=True)
 class ReadFile(Query[str]):
     """A text file. Bytes that are not UTF-8 come as lone surrogates (`surrogateescape`), so that
-    encoding it the same way gives the file's own bytes."""
+    encoding it the same way gives the file's own bytes.
+
+    Whoever may write into a tree can make a link in it to a file that only we may read. Program text is read
+    through links to `*.py`, as uv and conda make them, and JSON only where it is JSON: the caches of
+    models link to files that are named by their hashes.
+    """
 
     name: ClassVar[str] = "read-file"
     purpose: ClassVar[str] = "read installed source, a model's config.json, a start script"
@@ -27,7 +32,7 @@ class ReadFile(Query[str]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        return ("cat", "--", self.path)
+        return ("sh", "-c", _SOURCE, "read-source", self.path) if self.is_source else ("cat", "--", self.path)
 
     @property
     def is_source(self) -> bool:
@@ -35,10 +40,19 @@ class ReadFile(Query[str]):
 
     def decode(self, output: Output) -> str:
         super().decode(output)
-        return output.stdout.decode("utf-8", "surrogateescape")
+        text = output.stdout.decode("utf-8", "surrogateescape")
+        if self.path.endswith(".json") and not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+            raise Unanswered("it is not JSON")
+        return text
 
     def parse(self, text: str) -> str:
         return text
+
+
+_SOURCE = (
+    'real=$(readlink -f -- "$1"); case ${real:-$1} in *.py) exec cat -- "${real:-$1}" ;; esac; '
+    'echo "it is a link to $real, which is no Python source" >&2; exit 1'
+)
 
 
 @dataclass(frozen=True)
