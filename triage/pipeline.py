@@ -100,7 +100,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         incidents = tuple(redact_values(incident, redactor) for incident in incidents)
     restarts = None if logs else restarts_of(evidence, deployment)
     if not incidents:
-        _require_text(logs)
+        require_text(logs)
     if not incidents and not logs:
         recorded = incident_of(deployment, restarts)
         incidents = (recorded,) if recorded and not was_stopped(sources) else ()
@@ -133,7 +133,7 @@ def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:
     return tuple(files)
 
 
-def _require_text(logs: Iterable[LogSource]) -> None:
+def require_text(logs: Iterable[LogSource]) -> None:
     """What is no text holds no fault either, and that must not be taken for health. Raises UsageError."""
     from triage.logs.content import beginning
 

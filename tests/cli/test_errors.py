@@ -93,6 +93,7 @@ def complains(done: subprocess.CompletedProcess[str], code: int, *says: str, std
         ("diagnose --log ''", 2, "this names no file. Next: "),
         ("diagnose --log binary", 2, "it is binary, not text. Next: file binary"),
         ("diagnose --log zeros", 2, "it is binary"),
+        ("logs binary", 2, "it is binary, not text. Next: file binary"),
         ("diagnose --log damaged.gz", 2, "its compression is damaged"),
         ("diagnose --log unreadable", 3, "unreadable: permission denied. Next: ls -l unreadable"),
         ("diagnose --log /proc/self/mem", 3, "Input/output error"),

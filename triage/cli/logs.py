@@ -71,6 +71,7 @@ def logs(
             print(record_line(record, sources))
         return
     from triage.logs import read_incidents
+    from triage.pipeline import require_text
     from triage.report import json
     from triage.report.safe import safe_line
     from triage.report.timeline import lines as render
@@ -78,6 +79,8 @@ def logs(
     from triage.timeline import timelines
 
     found = timelines(read_incidents(sources), redact, times)
+    if not found:
+        require_text(sources)
     notes = [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
     ]
