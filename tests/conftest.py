@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("any machine", deadline=None)  # how long it takes is nobody's claim
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True, scope="session")
