@@ -19,8 +19,29 @@ KNOWLEDGE = pipeline.load_knowledge()
 CASES = [case for case in rule_cases(KNOWLEDGE.rules) if case.kind == "match"]
 
 
-def diagnosed(log: bytes) -> pipeline.Report:
-    return pipeline.diagnose(LogEvidence("case"), KNOWLEDGE, "", LogSource("case", log))
+def diagnosed(log: bytes) -> list[object]:
+    """All that is concluded. Where a message ends is not told by rows without any prefix, as these here."""
+    report = pipeline.diagnose(LogEvidence("case"), KNOWLEDGE, "", LogSource("case", log))
+    return [
+        (
+            found.verdict,
+            found.incident.fingerprint,
+            [(item.rule, item.outcome) for item in found.diagnoses],
+            [
+                (
+                    fault.type,
+                    fault.role,
+                    fault.position,
+                    fault.count,
+                    fault.frames,
+                    fault.because,
+                    fault.doubt,
+                )
+                for fault in found.incident.faults
+            ],
+        )
+        for found in report.incidents
+    ]
 
 
 @needs_hyperscan
