@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -54,6 +57,31 @@ def test_layouts_are_measured_and_the_unit_is_as_it_was(stage):
     assert (found["best"], found["reason"]) == ("tp1", "only tp1 became ready and answered every request")
     assert is_as_it_was(stage)
     assert stage.property("ActiveState") in ("inactive", "failed")  # as before
+    assert stage.box.run(["systemctl", "list-timers", "--no-legend", "triage-*"]).stdout == ""
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("later", [0.0, 0.3, 4.0])
+def test_ctrl_c_leaves_it_as_it_was(stage, later: float):
+    """Twice, `later` seconds after the drop-in is there: the second one does not cut the restoring short."""
+    stage.start_and_crash()
+    words = [sys.executable, "-m", "triage", "bench", HOST, "--layouts", "tp1", "--yes", *BRIEF]
+    with subprocess.Popen(words, env=stage.environment, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while is_as_it_was(stage):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+        time.sleep(later)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert said == f"interrupted; the command of {UNIT} is as it was\n"
+    assert process.returncode in (
+        130,
+        -signal.SIGINT,
+    )  # the latter where the second one comes at the very end
+    assert is_as_it_was(stage)
     assert stage.box.run(["systemctl", "list-timers", "--no-legend", "triage-*"]).stdout == ""
 
 
