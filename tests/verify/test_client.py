@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.verify.server import FakeServer
+from tests.verify.test_links import Answering
 from triage.errors import UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
@@ -68,6 +70,16 @@ def test_an_interpreter_that_is_not_there_or_no_python(tmp_path: Path):
         program.chmod(0o755)
         with pytest.raises(UnreachableError, match="measure 127"):
             client(9, str(program)).models()
+
+
+@pytest.mark.parametrize(
+    "answer", [{"requests": [{"sent": "x"}] * 5000}, {"refused": "x" * 10**6}], ids=["wrong", "refused"]
+)
+def test_what_a_host_says_is_not_all_repeated(answer: dict[str, object]):
+    one = Client(Answering(json.dumps(answer).encode()), "python3", "127.0.0.1", 1, timeout=10)
+    with pytest.raises(UnreachableError) as found:
+        one.models()
+    assert len(str(found.value)) < 700
 
 
 def test_an_address_of_another_host_is_refused():

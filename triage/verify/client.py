@@ -18,6 +18,7 @@ from triage.verify.containers import Inside
 from triage.verify.model import Load, Request
 from triage.verify.service import reason_of
 
+SAID = 500  # characters of a host's own words in an error
 SLACK = 45.0  # seconds for the interpreter, the way to the host, and the agent's own last resort
 PORTS = {"sglang": 30000, "vllm": 8000}
 
@@ -156,11 +157,13 @@ class Client:
         try:
             reply = parse_json(output.stdout)
             if isinstance(reply, dict) and "refused" in reply:
-                raise UnreachableError(*what, str(reply["refused"]), f"curl http://{self.address}/v1/models")
+                raise UnreachableError(
+                    *what, str(reply["refused"])[:SAID], f"curl http://{self.address}/v1/models"
+                )
             return TypeAdapter(kind).validate_python(reply)
         except (ValueError, ValidationError) as error:
             raise UnreachableError(
-                *what, f"its answer makes no sense: {error}", f"{self._python} --version"
+                *what, f"its answer makes no sense: {error}"[:SAID], f"{self._python} --version"
             ) from None
 
 

@@ -123,7 +123,7 @@ def probe(connection: Connection, python: str, world: int, message: int, deadlin
     try:
         reply = parse_json(output.stdout.strip().rpartition(b"\n")[2])
         if isinstance(reply, dict) and "refused" in reply:
-            raise UnreachableError(*what, str(reply["refused"]), f"{python} -c 'import torch'")
+            raise UnreachableError(*what, str(reply["refused"])[:500], f"{python} -c 'import torch'")
         return TypeAdapter(Links).validate_python(reply)
     except (ValueError, ValidationError):
         raise UnreachableError(*what, "its answer makes no sense", f"{python} --version") from None
