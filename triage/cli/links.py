@@ -20,7 +20,7 @@ from triage.cli.options import (
     connected,
 )
 from triage.cli.targets import one_host
-from triage.errors import RefusedError, UsageError
+from triage.errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
@@ -69,7 +69,7 @@ def links(
                 "repeat it with --while-serving, or when it does not run",
             )
         if not deployment.python:
-            raise UsageError(
+            raise UnreachableError(
                 "measuring on",
                 host,
                 f"the interpreter of {deployment.name} is not known",
