@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
+from tests.verify.conftest import free_port
 from tests.verify.server import FakeServer
 from triage.hosts.local import LocalConnection
 from triage.verify import readiness as module
@@ -168,7 +171,7 @@ def test_a_restart_that_nobody_saw_dying_is_a_death():
     first, second = (ServiceState("active", run, 7, "active") for run in "bc")
     readiness, _ = play(OLD, first, second)
     assert readiness.start.died
-    assert "its manager started it again" in readiness.start.failure
+    assert "it was started again meanwhile" in readiness.start.failure
 
 
 def test_a_service_that_is_not_restarted_must_run_and_answer(engine):
@@ -182,3 +185,25 @@ def test_a_service_that_is_not_restarted_must_run_and_answer(engine):
     one.service.stop()
     gone = check_running(None, one.client, timeout=30, on_event=lambda event: None)
     assert gone.start.failure == "completion: no connection: Connection refused"
+
+
+def test_a_service_that_still_starts_is_waited_for_though_not_restarted():
+    port, told = free_port(), list[Event]()
+    client = Client(LocalConnection(), sys.executable, "127.0.0.1", port)
+    service = Scripted(ServiceState("active", "b", None, "active"))
+    with ExitStack() as later:
+
+        def listens_then(event: Event) -> None:
+            if not told:
+                later.enter_context(FakeServer(port=port))
+            told.append(event)
+
+        found = check_running(service, client, timeout=30, on_event=listens_then)
+    assert (found.start.ready, found.start.restarted) == (True, False)
+    assert told[0] == NotYet("completion: no connection: Connection refused")
+
+
+def test_a_service_that_never_listens_is_not_waited_for_for_ever():
+    service = Scripted(ServiceState("active", "b", 7, "active"))
+    found = check_running(service, NOBODY, timeout=0.5, on_event=lambda event: None)
+    assert found.start.failure == "completion: no connection: Connection refused"

@@ -37,6 +37,7 @@ SILENCE = 30.0  # seconds without a line after which it is looked at what the se
 LAST_WORDS = 5.0  # seconds that are given to the log of a service that has ended
 QUIET = 0.7  # seconds
 FIRST_TOKENS = 4
+UNHEARD = "completion: no connection"  # nobody listens at its address
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ def restart_and_wait(
 def check_running(
     service: Service | None, client: Client, *, timeout: float, on_event: Listener
 ) -> Readiness:
-    """Whether a service that was not restarted answers now; its log is not read."""
+    """Whether a service that was not restarted answers; its log is not read.
+
+    One that runs and does not listen yet is still starting, and has `timeout` seconds for that.
+    """
     return _Wait(service, client, timeout, on_event).check()
 
 
@@ -122,12 +126,18 @@ class _Wait:
         return readiness
 
     def check(self) -> Readiness:
-        if self._service is not None:
-            self._state = self._service.state()
-            if self._state.dead:
-                return self._failed(f"it does not run: {self._state.detail}", died=True)
-        reply = self._probe(by_health=False)
-        return self._ready(reply) if reply else self._failed(self._not_yet)
+        while True:
+            if self._service is not None:
+                self._state = self._service.state()
+                if self._state.dead:
+                    return self._failed(f"it does not run: {self._state.detail}", died=True)
+            reply = self._probe(by_health=False)
+            if reply:
+                return self._ready(reply)
+            starts = self._service is not None and self._not_yet.startswith(UNHEARD)
+            if not starts or self._elapsed() >= self._timeout:
+                return self._failed(self._not_yet)
+            time.sleep(PROBE)
 
     def _await_run(self, service: Service, seen: set[str]) -> str:
         """Wait until the service has a run that was not seen yet; returns why there is none."""
@@ -191,7 +201,7 @@ class _Wait:
         """Whether the run that is followed is over."""
         self._state = service.state()
         if self._state.run != run:
-            detail = f"its manager started it again; {self._state.detail}"
+            detail = f"it was started again meanwhile; {self._state.detail}"
             self._state = ServiceState(self._state.active, run, None, detail, restarting=True)
         return self._state.dead
 
