@@ -60,6 +60,11 @@ def test_a_real_process(evidence: LiveEvidence) -> None:
         process.wait()
 
 
+def test_output_that_is_no_file(ask: Ask) -> None:
+    with pytest.raises(Unanswered, match=r"^process 7 writes to socket:\[3465916\], not to a file$"):
+        ask(ProcessOutput(7), stdout=b"socket:[3465916]\n")
+
+
 def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
     for query in (ProcessArguments(2**22 + 1), ProcessEnvironment(2**22 + 1)):
         assert "No such file" in evidence.ask(query).missing

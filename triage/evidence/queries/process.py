@@ -205,8 +205,8 @@ class ProcessOutput(Query[str]):
         return ("readlink", f"/proc/{self.pid}/fd/2")
 
     def parse(self, text: str) -> str:
-        path = _first_path(text)
-        if path.startswith("/dev/") or path.endswith(" (deleted)"):
+        path = text.rstrip("\n")[:4096]
+        if not posixpath.isabs(path) or path.startswith("/dev/") or path.endswith(" (deleted)"):
             raise Unanswered(f"process {self.pid} writes to {path}, not to a file")
         return path
 
