@@ -78,8 +78,8 @@ done) echo '{"schema": "triage.run/1", "reason": ""}' ;;
 killed) kill -KILL $$ ;;
 garbage) echo '{"schema": ['; echo why >&2 ;;
 cut) trap 'echo "$host" >>"$0.ended"; exit 130' INT
-  while [ ! -e "$0.up" ]; do sleep 0.1; done; kill -INT $PPID; sleep 60 & wait ;;
-hangs) trap 'echo "$host" >>"$0.ended"; exit 130' INT; touch "$0.up"; sleep 60 & wait ;;
+  while [ ! -e "$0.up" ]; do sleep 0.1; done; kill -INT $PPID; sleep 60 >/dev/null 2>&1 & wait ;;
+hangs) trap 'echo "$host" >>"$0.ended"; exit 130' INT; touch "$0.up"; sleep 60 >/dev/null 2>&1 & wait ;;
 *) echo "$@" >"$0.words" ;;
 esac
 """
