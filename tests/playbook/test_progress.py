@@ -9,7 +9,7 @@ import pytest
 
 from tests.playbook.hosts import Host, statuses
 from tests.playbook.test_runner import CHANGE
-from triage.errors import UnreachableError, UsageError
+from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.playbook.progress import Progress
 
 
@@ -84,3 +84,23 @@ def test_nothing_is_begun_where_it_cannot_be_kept(playbook, tmp_path: Path):
     with pytest.raises(UnreachableError, match="writing"):
         host.run(playbook(CHANGE), keep=progress.write)
     assert host.calls == []
+
+
+def test_two_runs_of_it_on_a_host_do_not_meet(playbook, progress, tmp_path: Path):
+    other = Progress(playbook(CHANGE), "gpu01", {"unit": "x"}, tmp_path / "new")
+    with progress.held():
+        with pytest.raises(RefusedError, match="another run of it is at work"), other.held():
+            pass
+        with Progress(playbook(CHANGE), "gpu02", {}, tmp_path / "new").held():
+            pass
+    with other.held():
+        pass
+
+
+def test_where_the_state_cannot_be_it_is_said(playbook, tmp_path: Path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UnreachableError, match="writing"),
+        Progress(playbook(CHANGE), "gpu01", {}, tmp_path / "file").held(),
+    ):
+        pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import sys
@@ -9,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from triage.errors import UnreachableError, UsageError
+from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.files import state_directory, write_atomically
 from triage.playbook.model import Outcome, Playbook
 
@@ -41,14 +42,34 @@ class Progress:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Forget it when the run comes to its end; an interruption keeps it, and says how to go on."""
+        """Forget it when the run comes to its end; an interruption keeps it, and says how to go on.
+
+        Raises RefusedError while another run of the playbook is at work on the host.
+        """
+        with self._locked():
+            try:
+                yield
+            except KeyboardInterrupt:
+                if self.path.exists():
+                    print(f"interrupted; to go on: {self._again} --resume", file=sys.stderr)
+                raise
+            self.path.unlink(missing_ok=True)
+
+    def _locked(self) -> BinaryIO:
+        path = self.path.with_suffix(".lock")
         try:
-            yield
-        except KeyboardInterrupt:
-            if self.path.exists():
-                print(f"interrupted; to go on: {self._again} --resume", file=sys.stderr)
-            raise
-        self.path.unlink(missing_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = path.open("wb")
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            happened = "another run of it is at work on this host"
+            raise RefusedError("running", self._again, happened, "wait until that has ended") from None
+        except OSError as error:
+            raise UnreachableError(
+                "writing", str(path), error.strerror or str(error), f"ls -ld {path.parent}"
+            ) from None
+        return file
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Raises UnreachableError."""
