@@ -45,7 +45,8 @@ def progress(event: events.Event) -> str:
 def lines(result: Verification) -> Iterator[Text]:
     """The result: the start, the figures, the verdict with its reason."""
     start = result.start
-    yield Text(safe_line(f"{result.deployment} · {result.engine} {result.version} · {result.model}"), "bold")
+    named = (result.deployment, f"{result.engine} {result.version}".strip(), result.model)
+    yield Text(safe_line(" · ".join(filter(None, named))), "bold")
     if start.ready:
         yield Text(f"ready {start.seconds:.1f} s after the restart" if start.restarted else "ready")
         if start.phases:
