@@ -88,6 +88,8 @@ class Handler(BaseHTTPRequestHandler):
             text = f" {len(self.server.served)}" + text[2:]
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         choice |= {"text": text} if "prompt" in body else {"message": {"role": "assistant", "content": text}}
+        if body.get("logprobs") and mode == "no probabilities":
+            return self.reply(500, {"error": {"message": "no compiler"}})
         if body.get("logprobs"):
             numbers = [-0.5, float("nan") if mode == "NaN" else -1.5]
             content = [{"token": "a", "logprob": number} for number in numbers]

@@ -123,6 +123,10 @@ def test_two_requests_at_once_are_part_of_the_exercise(tmp_path: Path):
     ("mode", "reason"),
     [
         ("NaN", "ready, but the probabilities of its tokens are no numbers (NaN or infinite)"),
+        (
+            "no probabilities",
+            "ready, but asked for the probabilities of its tokens it failed: status 500: no compiler",
+        ),
         ("long fails", "ready, but a prompt of 2000 words failed: status 500: index out of range"),
     ],
 )
@@ -136,7 +140,7 @@ def test_one_that_takes_no_long_prompt_has_no_fault(tmp_path: Path):
     with FakeServer("short context") as server:
         result = serve(server, tmp_path)
     assert result.verdict == "inconclusive"
-    assert result.notes == ("no long prompt was taken: status 400: 300 tokens are too many",)
+    assert result.notes == ("no long prompt was answered: status 400: 300 tokens are too many",)
 
 
 def test_servers_with_other_habits(tmp_path: Path):

@@ -33,8 +33,9 @@ from triage.verify.service import Service, service_of
 OTHER_PROMPT = "Water boils at a temperature of"
 LONG_WORDS = ("One", "morning", "the", "river", "rose", "over", "its", "banks,", "and", "nobody", "slept.")
 LONG_PROMPTS = (2000, 300)  # words; the next where one is refused
-REFUSALS = ("status 400", "status 413", "status 422")
+HARMLESS = ("status 400", "status 413", "status 422", "status 501", "timed out")  # it is asked for much
 SAMPLE_TOKENS = 16
+DYING = 10.0  # seconds that an engine may take to end after the request that killed it
 SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it is restarted
 
 
@@ -216,18 +217,17 @@ class _Run:
         told = self._client.complete((PROMPT,), SAMPLE_TOKENS, like=like, logprobs=True).requests[0]
         if told.finite is False:
             return "the probabilities of its tokens are no numbers (NaN or infinite)", []
-        refused = ""
+        if told.error and not told.error.startswith(HARMLESS):
+            return f"asked for the probabilities of its tokens it failed: {told.error}", []
+        error = ""
         for words in LONG_PROMPTS:
             prompt = " ".join(islice(cycle(LONG_WORDS), words))
             error = self._client.complete((prompt,), SAMPLE_TOKENS, like=like).requests[0].error
             if not error:
                 return "", []
-            if error.startswith("timed out"):
-                return "", [f"a prompt of {words} words was not answered in time: {error}"]
-            if not error.startswith(REFUSALS):
+            if not error.startswith(HARMLESS):
                 return f"a prompt of {words} words failed: {error}", []
-            refused = error
-        return "", [f"no long prompt was taken: {refused}"]
+        return "", [f"no long prompt was answered: {error}"]
 
     def _loads(self, like: Reply) -> tuple[Load, ...]:
         options = self._options
@@ -263,9 +263,14 @@ class _Run:
         """The result, failed when the service has ended or was started again since it was ready."""
         if self._service is None:
             return result
-        state = self._service.state()
-        if not state.dead and state.run == result.start.invocation:
-            return result
+        end = time.monotonic() + (DYING if result.verdict == "failed" else 0.0)
+        while True:
+            state = self._service.state()
+            if state.dead or state.run != result.start.invocation:
+                break
+            if time.monotonic() >= end:
+                return result
+            time.sleep(0.5)
         start = replace(result.start, died=True)
         return _failed(
             replace(result, start=start), f"it died after it was ready: {state.detail}; {result.reason}"
