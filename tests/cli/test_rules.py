@@ -204,6 +204,15 @@ def test_new_without_an_incident(place: Path, words: tuple[str, ...], code: int,
     assert not (place / "my-draft.yaml").exists()
 
 
+@pytest.mark.parametrize("id", ["../x", "Upper", "two--hyphens", "a\n", "a" * 65])
+def test_new_with_what_is_no_id(place: Path, id: str) -> None:
+    (place / "log").write_text(OWN)
+    done = triage("rules", "new", id, "--from-log", "log", "-o", "draft.yaml", cwd=place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "an id is at most 64 small letters and digits" in done.stderr
+    assert not (place / "draft.yaml").exists()
+
+
 def test_docs_leaves_other_files_alone(place: Path) -> None:
     (place / "docs").mkdir()
     (place / "docs/README.md").write_text("mine")

@@ -28,7 +28,8 @@ def _one_group(pattern: str) -> str:
 
 Regex = Annotated[str, AfterValidator(_regex)]
 Capture = Annotated[Regex, AfterValidator(_one_group)]
-Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
+ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+Id = Annotated[str, Field(pattern=ID, max_length=64)]
 
 
 class Model(BaseModel):

@@ -23,6 +23,7 @@ from triage.logs.content import rows
 from triage.logs.frames import engine_of, module_tail
 from triage.logs.model import Fault, Frame, Incident, LogSource
 from triage.pipeline import Knowledge
+from triage.rules.base import ID
 from triage.rules.check import RuleCase, check, fired
 from triage.rules.lint import TO_WRITE
 from triage.rules.schema import Rule
@@ -62,8 +63,12 @@ class Draft:
 def draft(id: str, sources: Sequence[LogSource], knowledge: Knowledge) -> Draft:
     """A rule for the last incident of the logs, which matches its own case.
 
-    Raises UsageError where there is no incident, the id is taken, or no window of the log shows the fault.
+    Raises UsageError where there is no incident, the id is taken or none, or no window of the log shows
+    the fault.
     """
+    if not re.fullmatch(ID, id) or len(id) > 64:
+        happened = "an id is at most 64 small letters and digits, with single hyphens between"
+        raise UsageError("drafting a rule", id, happened, "triage rules list")
     if any(rule.id == id for rule in knowledge.rules):
         raise UsageError("drafting a rule", id, "there is a rule of that id", f"triage explain {id}")
     incidents = read_incidents(sources)
