@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -40,6 +41,19 @@ def test_a_cut_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("number", "next"), [(errno.ENOSPC, "df -h"), (errno.EROFS, "ls -ld")])
+def test_what_cannot_be_written_says_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, next: str
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(UnreachableError) as found:
+        write_atomically(tmp_path / "file", b"new")
+    assert (found.value.happened, found.value.next) == (os.strerror(number), f"{next} {tmp_path}")
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -39,6 +40,7 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
             os.unlink(name)
             raise
     except OSError as error:
+        look = "df -h" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "ls -ld"
         raise UnreachableError(
-            "writing", str(path), error.strerror or str(error), f"ls -ld {path.parent}"
+            "writing", str(path), error.strerror or str(error), f"{look} {path.parent}"
         ) from None

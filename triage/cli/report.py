@@ -70,5 +70,5 @@ def require_suffix(output: Path | None) -> None:
     """Raises UsageError, before anything is done, where no report could be written in the end."""
     if output is not None and output.suffix not in SUFFIXES:
         raise UsageError(
-            "making the report", str(output), "a report ends in .html or .md", "name such a file after -o"
+            "making the report", str(output), "a report ends in .html or .md", "name such a file"
         )
