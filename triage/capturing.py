@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triage import pipeline, replay
+from triage.evidence.containers import container_of, file_in
 from triage.evidence.environment import compile_caches
 from triage.evidence.managers import about_units_of
 from triage.evidence.queries import (
@@ -27,7 +28,6 @@ from triage.evidence.queries import (
     ProcessArguments,
     ProcessEnvironment,
     Processes,
-    ReadFile,
     RocmInventory,
 )
 from triage.files import write_atomically
@@ -112,5 +112,6 @@ def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
     if deployment.main_pid:
         yield from (ProcessArguments(deployment.main_pid), ProcessEnvironment(deployment.main_pid))
     if deployment.model.startswith("/"):
-        yield from (DiskFree(deployment.model), ListDirectory(deployment.model))
-        yield ReadFile(f"{deployment.model}/config.json")
+        if not deployment.container:
+            yield from (DiskFree(deployment.model), ListDirectory(deployment.model))
+        yield file_in(container_of(deployment), f"{deployment.model}/config.json")

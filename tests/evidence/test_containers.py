@@ -13,9 +13,11 @@ from triage import pipeline
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.discovery import discover
 from triage.evidence.logs import log_sources
-from triage.evidence.model import Deployment
+from triage.evidence.model import Deployment, Unanswered
+from triage.evidence.queries.containers import PodmanStorage
 from triage.evidence.trees import EvidenceTree
 from triage.mending import find_target
+from triage.rules.checkpoint import Checkpoint
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
 ID = "74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e"
@@ -57,6 +59,15 @@ def test_ended_and_running_containers_are_found_once(podman: ScriptedHost) -> No
     assert not [argv for argv in podman.asked if argv[0] in ("docker", "env")]
 
 
+def test_ended_containers_are_found_when_nothing_of_podman_runs(podman: ScriptedHost) -> None:
+    podman.commands["ps"] = ps_text((1, 0, "root", "/sbin/init"))
+    with pytest.raises(UnreachableError):
+        discover(podman.evidence)
+    assert ("podman", "ps") not in [argv[:2] for argv in podman.asked]  # which would make its directory
+    podman.commands[" ".join(PodmanStorage().argv())] = "/var/lib/containers/storage\n"
+    assert "kimi" in [each.name for each in discover(podman.evidence)]
+
+
 def test_a_container_by_name(podman: ScriptedHost) -> None:
     for name in ("kimi", ID):
         assert [each.name for each in discover(podman.evidence, name)] == ["kimi"]
@@ -81,6 +92,20 @@ def test_its_log_its_fault_and_its_own_files(podman: ScriptedHost) -> None:
     assert source is not None
     assert source.data == b"x()\n"
     assert not [argv for argv in podman.asked if argv[0] != "podman" and "dist-packages" in argv[-1]]
+
+
+def test_its_models_configuration_is_that_in_the_container(podman: ScriptedHost) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("config.json")
+        info.size = 25
+        archive.addfile(info, io.BytesIO(b'{"num_hidden_layers": 61}'))
+    podman.commands[f"podman cp {ID}:/srv/m/config.json"] = made.getvalue()
+    podman.files["/srv/m/config.json"] = '{"num_hidden_layers": 1}'
+    found = Checkpoint(podman.evidence, "/srv/m", {}, container=("podman", ID))
+    assert found.config() == {"num_hidden_layers": 61}
+    with pytest.raises(Unanswered, match="of the container"):
+        found.weights()
 
 
 def test_what_is_not_in_the_container_is_absent(podman: ScriptedHost) -> None:

@@ -103,12 +103,13 @@ def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
 
 
 def _config(evidence: LiveEvidence, deployment: Deployment) -> dict[str, Any]:
-    from triage.evidence.queries import ReadFile
+    from triage.evidence.containers import container_of, file_in
     from triage.jsontext import parse_json
 
     if not deployment.model.startswith("/"):
         return {}
-    text = evidence.ask(ReadFile(f"{deployment.model.rstrip('/')}/config.json")).value
+    path = f"{deployment.model.rstrip('/')}/config.json"
+    text = evidence.ask(file_in(container_of(deployment), path)).value
     try:
         config = parse_json(text or "{}")
     except ValueError:

@@ -1,7 +1,7 @@
 """Inference services that run in containers of docker, compose or podman.
 
-Asked is the tool whose daemon or monitor runs on the host. Their files are those in the container, and are
-read out of it; the host's own are never taken for them.
+Asked is the tool whose daemon or monitor runs on the host, or that keeps containers there. Their files are
+those in the container, and are read out of it; the host's own are never taken for them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from triage.evidence.commandline import (
     parse_arguments,
     recognise,
 )
-from triage.evidence.model import Deployment, Evidence
-from triage.evidence.queries.containers import Container, ContainerDetails, Containers, Tool
+from triage.evidence.model import Deployment, Evidence, Query
+from triage.evidence.queries.containers import (
+    Container,
+    ContainerDetails,
+    Containers,
+    PodmanStorage,
+    ReadContainerFile,
+    Tool,
+)
+from triage.evidence.queries.files import ReadFile
 
 TOOLS: tuple[Tool, ...] = ("docker", "podman")
 MONITORS: dict[str, Tool] = {"dockerd": "docker", "conmon": "podman"}
@@ -30,7 +38,8 @@ def containers(evidence: Evidence, commands: Iterable[str]) -> tuple[tuple[Tool,
     programs = {posixpath.basename(command.partition(" ")[0]) for command in commands}
     found: list[tuple[Tool, Container]] = []
     for program, tool in MONITORS.items():
-        ids = evidence.ask(Containers(tool)).value if program in programs else None
+        there = program in programs or (tool == "podman" and evidence.ask(PodmanStorage()).value)
+        ids = evidence.ask(Containers(tool)).value if there else None
         details = evidence.ask(ContainerDetails(tool, ids)).value if ids else None
         found += [(tool, each) for each in details or ()]
     return tuple(found)
@@ -75,6 +84,11 @@ def container_of(deployment: Deployment) -> tuple[Tool, str] | None:
         if deployment.container and deployment.manager == tool:
             return tool, deployment.container
     return None
+
+
+def file_in(container: tuple[Tool, str] | None, path: str) -> Query[str]:
+    """What reads a text file of the container, or of the host where there is none."""
+    return ReadContainerFile(*container, path) if container else ReadFile(path)
 
 
 def _result(container: Container) -> str:

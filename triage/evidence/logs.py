@@ -139,7 +139,7 @@ def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
             "reading the log of",
             f"{deployment.name} on {evidence.origin.name}",
             answer.missing,
-            "give its log file with --log FILE",
+            "repeat with --become where it is another user's, or give its log file with --log FILE",
         )
     return LogSource(path.value, answer.value.encode("utf-8", "surrogateescape"), answer.partial)
 

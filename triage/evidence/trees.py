@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triage.evidence.model import Evidence, Query, Unanswered
-from triage.evidence.queries import ReadContainerFile, ReadFile
+from triage.evidence.containers import file_in
+from triage.evidence.model import Evidence, Unanswered
 from triage.evidence.queries.containers import Tool
 from triage.patching.model import SourceFile
 
@@ -29,7 +29,7 @@ class EvidenceTree:
             return None
         stem = "/".join((self._root, *parts))
         for path in (f"{stem}.py", f"{stem}/__init__.py") if parts else (f"{stem}/__init__.py",):
-            answer = self._evidence.ask(self._file(path))
+            answer = self._evidence.ask(file_in(self._container, path))
             if answer.value is not None:
                 if answer.partial:
                     raise Unanswered(f"{path} was read only in part")
@@ -37,6 +37,3 @@ class EvidenceTree:
             if not any(words in answer.missing for words in ABSENT):
                 raise Unanswered(f"{path}: {answer.missing}")
         return None
-
-    def _file(self, path: str) -> Query[str]:
-        return ReadContainerFile(*self._container, path) if self._container else ReadFile(path)

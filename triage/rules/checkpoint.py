@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from triage.evidence.containers import file_in
 from triage.evidence.model import Evidence, Unanswered
-from triage.evidence.queries import ListDirectory, ReadFile
+from triage.evidence.queries import ListDirectory
+from triage.evidence.queries.containers import Tool
 from triage.jsontext import parse_json
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
@@ -26,12 +28,13 @@ MAX_BYTES = 1 << 50
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`name` is a path or a name of the hub, `environment` that of the service."""
+    """`name` is a path or a name of the hub, `environment` and `container` those of the service."""
 
     evidence: Evidence
     name: str
     environment: Mapping[str, str]
     revision: str = "main"
+    container: tuple[Tool, str] | None = None
 
     def directory(self) -> str:
         """Raises Unanswered."""
@@ -43,7 +46,7 @@ class Checkpoint:
         folder = f"{hub}/models--{self.name.replace('/', '--')}"
         if _COMMIT.fullmatch(self.revision):
             return f"{folder}/snapshots/{self.revision}"
-        commit = self.evidence.ask(ReadFile(f"{folder}/refs/{self.revision}")).require().strip()
+        commit = self._read(f"{folder}/refs/{self.revision}").strip()
         if not _COMMIT.fullmatch(commit):
             raise Unanswered(f"{folder}/refs/{self.revision} names no commit")
         return f"{folder}/snapshots/{commit}"
@@ -64,16 +67,21 @@ class Checkpoint:
         if isinstance(total, (int, float)) and not isinstance(total, bool) and 0 < total < MAX_BYTES:
             return int(total)
         directory = self.directory()
+        if self.container:
+            raise Unanswered(f"the size of the weights in {directory} of the container is not asked for")
         files = self.evidence.ask(ListDirectory(directory)).require()
         sizes = [file.size for file in files if file.kind == "file" and file.name.endswith(".safetensors")]
         if not sizes:
             raise Unanswered(f"{directory} holds no weight files, or links to them")
         return sum(sizes)
 
+    def _read(self, path: str) -> str:
+        return self.evidence.ask(file_in(self.container, path)).require()
+
     def _json(self, name: str) -> Mapping[str, Any]:
         path = f"{self.directory()}/{name}"
         try:
-            found = parse_json(self.evidence.ask(ReadFile(path)).require())
+            found = parse_json(self._read(path))
         except ValueError:
             raise Unanswered(f"{path} is not JSON") from None
         if not isinstance(found, dict):

@@ -100,13 +100,16 @@ class Context:
     @property
     def checkpoint(self) -> Checkpoint:
         """The model that the run served."""
+        from triage.evidence.containers import container_of
         from triage.rules.checkpoint import Checkpoint
 
         revision = self.argument(("revision",))
         given = (
             revision.value if revision and re.fullmatch(r"[\w.-]{1,80}", revision.value, re.ASCII) else "main"
         )
-        return Checkpoint(self.evidence, self.ran.model, self.deployment.environment, given)
+        deployment = self.deployment
+        container = container_of(deployment)
+        return Checkpoint(self.evidence, self.ran.model, deployment.environment, given, container)
 
     def config_number(self, key: str) -> int:
         """A positive whole number of the run's log, or of config.json. Raises Unanswered."""

@@ -95,6 +95,20 @@ def test_a_file_out_of_a_container(ask: Ask) -> None:
         link = tarfile.TarInfo("scheduler.py")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/shadow"
         archive.addfile(link)
+    assert query.otherwise(Output(0, linked.getvalue())) == ()  # no Python source
     for stdout in (linked.getvalue(), b"", b"garbage" * 1000, made.getvalue()[:513]):
         with pytest.raises(Unanswered):
             ask(query, stdout=stdout)
+
+
+def test_a_link_in_a_container_is_followed_there() -> None:
+    """docker copies the link itself; in the cache of models config.json is one."""
+    linked = io.BytesIO()
+    with tarfile.open(fileobj=linked, mode="w") as archive:
+        link = tarfile.TarInfo("config.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "../../blobs/0123"
+        archive.addfile(link)
+    query = ReadContainerFile("docker", ID, "/m/snapshots/1/config.json")
+    asked = query.otherwise(Output(0, linked.getvalue()))
+    assert asked == ("docker", "cp", f"{ID}:/m/snapshots/1/../../blobs/0123", "-")
+    assert query.otherwise(Output(1, b"", b"no such container")) == ()

@@ -14,6 +14,7 @@ from triage.evidence.queries.containers import (
     ContainerDetails,
     ContainerLog,
     Containers,
+    PodmanStorage,
     ReadContainerFile,
 )
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
@@ -85,6 +86,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ReadFile("FILE"),
     TailFile("FILE"),
     ListDirectory("/DIRECTORY"),
+    PodmanStorage(),
     Containers("docker"),
     ContainerDetails("docker", ("CONTAINER",)),
     ContainerLog("docker", "CONTAINER"),
@@ -128,6 +130,7 @@ __all__ = [
     "OsRelease",
     "Place",
     "Places",
+    "PodmanStorage",
     "Process",
     "ProcessArguments",
     "ProcessDirectory",

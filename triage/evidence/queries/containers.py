@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import io
 import json
+import posixpath
 import re
 import tarfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from typing import Any, ClassVar, Literal
 
 from triage.evidence.environment import relevant
 from triage.evidence.model import EMPTY, MEBI, Query, Unanswered, failure_of
+from triage.evidence.queries.files import require_json
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
 
@@ -57,6 +59,29 @@ class Container:
     restarts: int = 0
     service: str = ""  # of docker compose
     shm_size: int = 0  # bytes
+
+
+@dataclass(frozen=True)
+class PodmanStorage(Query[str]):
+    """Where podman keeps the containers of the user as whom commands run.
+
+    podman itself would make the directory where there is none.
+    """
+
+    name: ClassVar[str] = "podman-storage"
+    purpose: ClassVar[str] = (
+        "know whether to ask podman, of which nothing runs once its containers have ended"
+    )
+
+    def argv(self) -> tuple[str, ...]:
+        find = (
+            'place=${XDG_DATA_HOME:-$HOME/.local/share}/containers; [ "$(id -u)" != 0 ] || '
+            'place=/var/lib/containers; [ -d "$place/storage" ] && echo "$place/storage"'
+        )
+        return ("sh", "-c", find)
+
+    def parse(self, text: str) -> str:
+        return text.rstrip("\n")
 
 
 @dataclass(frozen=True)
@@ -141,11 +166,12 @@ class ContainerLog(Query[str]):
 class ReadContainerFile(Query[str]):
     """A text file in a container, running or not, out of the archive that `cp` makes of it.
 
-    Bytes that are not UTF-8 come as in ReadFile.
+    Bytes that are not UTF-8 come as in ReadFile. docker copies a link itself; then the file is asked for
+    to which it leads, in the container.
     """
 
     name: ClassVar[str] = "read-container-file"
-    purpose: ClassVar[str] = "read installed source in a container"
+    purpose: ClassVar[str] = "read installed source and a model's config.json in a container"
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = 8 * MEBI
 
@@ -154,7 +180,16 @@ class ReadContainerFile(Query[str]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        return (self.tool, "cp", f"{self.id}:{self.path}", "-")
+        return self._copied(self.path)
+
+    def otherwise(self, output: Output) -> tuple[str, ...]:
+        first = _first(output)
+        if first is None or not first.issym() or (self.is_source and not first.linkname.endswith(".py")):
+            return ()
+        return self._copied(posixpath.join(posixpath.dirname(self.path), first.linkname))
+
+    def _copied(self, path: str) -> tuple[str, ...]:
+        return (self.tool, "cp", f"{self.id}:{path}", "-")
 
     @property
     def is_source(self) -> bool:
@@ -168,12 +203,22 @@ class ReadContainerFile(Query[str]):
                 if file is None:
                     raise Unanswered(f"{self.path} is no plain file")
                 data = archive.extractfile(file)
-                return data.read().decode("utf-8", "surrogateescape") if data else ""
+                text = data.read().decode("utf-8", "surrogateescape") if data else ""
         except (tarfile.TarError, EOFError, OSError, ValueError):
             raise Unanswered(f"{self.tool}'s answer is no archive") from None
+        require_json(self.path, text)
+        return text
 
     def parse(self, text: str) -> str:
         return text
+
+
+def _first(output: Output) -> tarfile.TarInfo | None:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(output.stdout)) as archive:
+            return archive.next()
+    except (tarfile.TarError, EOFError, OSError, ValueError):
+        return None
 
 
 def _needed(item: Mapping[str, Any]) -> dict[str, Any]:

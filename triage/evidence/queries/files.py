@@ -41,12 +41,17 @@ class ReadFile(Query[str]):
     def decode(self, output: Output) -> str:
         super().decode(output)
         text = output.stdout.decode("utf-8", "surrogateescape")
-        if self.path.endswith(".json") and not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-            raise Unanswered("it is not JSON")
+        require_json(self.path, text)
         return text
 
     def parse(self, text: str) -> str:
         return text
+
+
+def require_json(path: str, text: str) -> None:
+    """Raises Unanswered for a file that is called JSON and does not begin like it."""
+    if path.endswith(".json") and not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        raise Unanswered("it is not JSON")
 
 
 _SOURCE = (

@@ -45,6 +45,8 @@ def space(probe: Space, context: Context) -> Finding:
     path = context.ran.model if probe.path == "MODEL_PATH" else probe.path
     if not path.startswith("/"):
         raise Unanswered(f"{path or 'the model'} is no path on the host")
+    if context.deployment.container:
+        raise Unanswered(f"the space for {path} in the container is not asked for")
     disk = context.evidence.ask(DiskFree(path)).require()
     size = disk.total if probe.of == "total" else disk.available
     detail = f"{probe.says}: {path} has {_gib(size)}{' left' if probe.of == 'available' else ''}"
