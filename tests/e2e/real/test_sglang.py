@@ -7,17 +7,13 @@ its compiler.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.box import Bind, Box, Overlay, interpreter
 from tests.e2e.real import environments
+from tests.e2e.real.conftest import BRIEF
 
 HOST = "real01"
 UNIT = "sglang-tiny.service"
@@ -33,18 +29,6 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "PYTHONUNBUFFERED": "1",
 }
-BRIEF = (
-    "--requests",
-    "2",
-    "--repeats",
-    "2",
-    "--concurrency",
-    "2",
-    "--max-tokens",
-    "8",
-    "--prompt-tokens",
-    "16",
-)
 
 
 def unit(place: Path, models: Path) -> str:
@@ -65,26 +49,6 @@ def box(rootfs):
     with Box(HOST, binds=[*interpreter(), Bind(models)], overlays=[Overlay(place)], files=files) as box:
         box.run(["systemctl", "daemon-reload"])
         yield box
-
-
-@pytest.fixture
-def triage(box, tmp_path):
-    environment = {
-        **os.environ,
-        "TRIAGE_SSH_CONFIG": str(box.ssh_config()),
-        "XDG_STATE_HOME": str(tmp_path),
-        "COLUMNS": "120",
-    }
-
-    def run(*arguments, code=0):
-        begin = time.monotonic()
-        argv = [sys.executable, "-m", "triage", *arguments, "--format", "json"]
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=900, check=False)
-        print(f"{time.monotonic() - begin:6.1f} s  triage {' '.join(arguments)}: exit {done.returncode}")
-        assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
-        return json.loads(done.stdout)
-
-    return run
 
 
 @pytest.mark.real
