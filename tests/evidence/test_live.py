@@ -4,6 +4,7 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost
 from triage.errors import UnreachableError
+from triage.evidence.live import PATIENCE
 from triage.evidence.model import Unanswered
 from triage.evidence.queries import GpuInventory, OsRelease, ReadFile
 from triage.evidence.recorded import LogEvidence
@@ -47,6 +48,31 @@ def test_a_cut_answer_is_kept_and_marked(host: ScriptedHost) -> None:
     cut = evidence.ask(ReadFile("/a"))
     assert (cut.value, cut.partial) == ("the beginning", "bytes")
     assert "no answer within" in evidence.ask(ReadFile("/b")).missing
+
+
+def test_a_host_that_ends_nothing_in_time_is_asked_no_more(host: ScriptedHost) -> None:
+    host.files |= {f"/{name}": Output(None, b"drop", cut="time") for name in range(PATIENCE + 1)}
+    host.files["/fast"] = "at once"
+    evidence = host.evidence
+    for name in range(PATIENCE):
+        answer = evidence.ask(ReadFile(f"/{name}"))
+        assert (answer.value, answer.partial) == ("drop", "time")
+    for late in (ReadFile(f"/{PATIENCE}"), ReadFile("/fast")):
+        answer = evidence.ask(late)
+        assert (answer.value, answer.command) == (None, f"cat -- {late.path}")
+        assert answer.missing.startswith(f"not asked: the host did not end {PATIENCE} answers")
+    assert len(host.asked) == PATIENCE
+    assert evidence.ask(ReadFile("/0")).value == "drop"  # what it has told stays
+
+
+def test_single_time_outs_do_not_end_the_questions(host: ScriptedHost) -> None:
+    host.files |= {f"/{name}": Output(None, b"", cut="time") for name in range(4 * PATIENCE)}
+    host.files |= {f"/fast{name}": "at once" for name in range(4)}
+    evidence = host.evidence
+    for turn in range(4):
+        for name in range(PATIENCE - 1):
+            evidence.ask(ReadFile(f"/{turn * PATIENCE + name}"))
+        assert evidence.ask(ReadFile(f"/fast{turn}")).value == "at once"
 
 
 def test_a_lost_host_is_an_error_not_a_missing_answer(host: ScriptedHost) -> None:

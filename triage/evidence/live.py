@@ -11,16 +11,22 @@ from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection, Output
 
 T = TypeVar("T")
+PATIENCE = 4
+"""Questions in a row that may run out of time: one hung tool, disk or driver costs two or three."""
 
 
 class LiveEvidence:
-    """Asks over a connection, each question once, and keeps the redacted text of every answer."""
+    """Asks over a connection, each question once, and keeps the redacted text of every answer.
+
+    A host that ends no answer in time, `PATIENCE` times in a row, is asked nothing more.
+    """
 
     def __init__(self, connection: Connection, redactor: Redactor | None = None) -> None:
         self._connection = connection
         self._redactor = redactor or Redactor()
         self._answers: dict[str, Answer[Any]] = {}
         self._recorded: dict[str, Recorded] = {}
+        self._late = 0  # answers in a row that time has cut
 
     @property
     def origin(self) -> Origin:
@@ -45,6 +51,9 @@ class LiveEvidence:
 
     def _fetch(self, query: Query[Any]) -> Recorded:
         command = self._redactor.redact(shlex.join(query.argv()))
+        if self._late >= PATIENCE:
+            why = f"not asked: the host did not end {PATIENCE} answers in a row in time"
+            return Recorded(query.key, command, missing=why)
         output = self._run(query, query.argv())
         otherwise = query.otherwise(output)
         if otherwise:
@@ -59,4 +68,6 @@ class LiveEvidence:
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
 
     def _run(self, query: Query[Any], argv: tuple[str, ...]) -> Output:
-        return self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
+        output = self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
+        self._late = self._late + 1 if output.cut == "time" else 0
+        return output
