@@ -160,6 +160,14 @@ def test_another_users_own_systemd_is_not_asked(of_a_user: ScriptedHost, me: str
     assert "mine.service of the own systemd of ops" in found["pid 76"].disagreements[0]
 
 
+def test_where_nothing_is_found_it_says_whose_units_were_not_asked(of_a_user: ScriptedHost) -> None:
+    of_a_user.commands["ps"] = ps_text((1, 0, "root", "/sbin/init"), (70, 1, "ops", "systemd --user"))
+    of_a_user.commands["systemctl show"] = unit_text("ssh.service")
+    of_a_user.commands["id -un"] = "root\n"
+    with pytest.raises(UnreachableError, match="the user units of ops are only told to them"):
+        discover(of_a_user.evidence)
+
+
 @pytest.fixture
 def alive(dead: ScriptedHost) -> ScriptedHost:
     """The same host with the service running, from another interpreter than the unit now names."""

@@ -160,7 +160,9 @@ class _Host:
             return f"the processes could not be listed: {self.processes.missing}"
         if self.units.value is None:
             return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
-        return "no service unit and no process runs SGLang or vLLM"
+        others = ", ".join(sorted(self._own_managers() - {self._me()})[:8])
+        hint = f"; the user units of {others} are only told to them" if others else ""
+        return f"no service unit and no process runs SGLang or vLLM{hint}"
 
     def named(self, name: str) -> Deployment:
         """The unit of that name, else the container."""
@@ -218,8 +220,12 @@ class _Host:
 
     def _has_own_manager(self) -> bool:
         """Whether the connecting user has a systemd of his own: with a session, or lingering."""
-        managers = {process.user for process in self.by_pid.values() if _USER_MANAGER.fullmatch(process.args)}
+        managers = self._own_managers()
         return bool(managers) and self._me() in managers
+
+    def _own_managers(self) -> set[str]:
+        """The users who have one."""
+        return {process.user for process in self.by_pid.values() if _USER_MANAGER.fullmatch(process.args)}
 
     def service_units(self) -> tuple[Unit, ...]:
         """Units that start an engine, by their command or by what runs in them."""
