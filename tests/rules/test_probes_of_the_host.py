@@ -22,6 +22,7 @@ from tests.rules.world import (
 )
 from triage.evidence.model import Deployment, Query
 from triage.evidence.queries import (
+    ContainerDetails,
     DiskFree,
     GpuInventory,
     ListeningPorts,
@@ -152,6 +153,27 @@ def ubuntu(version: str) -> list[tuple[Query[Any], str]]:
 def test_what_is_read(check: str, answers: list[Any], keys: dict[str, Any], result: str, says: str) -> None:
     message = "version `GLIBC_2.38' not found; port 30000"
     held(at(*answers, message=message), check, keys, result, says)
+
+
+@pytest.mark.parametrize(
+    ("ipc", "keys", "result", "says"),
+    [
+        ("shareable", {"below": "1 GiB"}, "pass", "of the container has 0.06 GiB"),
+        ("private", {"below": "32 MiB"}, "against", "of the container has 0.06 GiB"),
+        ("host", {"below": "1 GiB"}, "missing", "not its own"),
+        ("private", {"below": "1 GiB", "of": "available"}, "missing", "is not asked for"),
+        ("private", {"below": "1 GiB", "path": "MODEL_PATH"}, "missing", "is not asked for"),
+    ],
+)
+def test_a_containers_shared_memory_is_its_own(
+    ipc: str, keys: dict[str, Any], result: str, says: str
+) -> None:
+    """docker gives 64 MiB where nobody says more, whatever the host has."""
+    told = {"Id": "1" * 64, "State": {}, "ShmSize": 64 << 20, "IpcMode": ipc}
+    details = (ContainerDetails("docker", ("1" * 64,)), json.dumps(told))
+    service = replace(STORY, unit="", manager="docker", container="1" * 64)
+    host = (DiskFree("/dev/shm"), SHM)
+    held(at(details, host, deployment=service), "space", {"path": "/dev/shm", **keys}, result, says)
 
 
 def test_a_port_that_nobody_or_the_service_itself_holds_tells_nothing() -> None:

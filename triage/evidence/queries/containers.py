@@ -37,6 +37,7 @@ LOG_LIMIT = 64 * MEBI
 LOG_TIMEOUT = 120.0  # seconds
 MAX_CONTAINERS = 256
 _ID = re.compile(r"[0-9a-f]{12,64}")
+_OWN_MEMORY = ("", "private", "shareable", None)
 _NEVER = "0001-"  # how Go spells a time that is none
 
 
@@ -58,7 +59,7 @@ class Container:
     started: str = ""
     restarts: int = 0
     service: str = ""  # of docker compose
-    shm_size: int = 0  # bytes
+    shm_size: int = 0  # bytes of its own /dev/shm; 0 where it has that of the host, or of another container
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ def _needed(item: Mapping[str, Any]) -> dict[str, Any]:
         "State": {name: state.get(name) for name in kept},
         "Service": _mapping(config.get("Labels")).get("com.docker.compose.service"),
         "ShmSize": host.get("ShmSize"),
+        "IpcMode": host.get("IpcMode"),
     }
 
 
@@ -256,7 +258,7 @@ def _container(item: Mapping[str, Any]) -> Container:
         started="" if started.startswith(_NEVER) else re.sub(r"\.\d+Z?$|Z$", "+00:00", started),
         restarts=int(item.get("RestartCount") or 0),
         service=str(item.get("Service") or ""),
-        shm_size=int(item.get("ShmSize") or 0),
+        shm_size=int(item.get("ShmSize") or 0) if item.get("IpcMode") in _OWN_MEMORY else 0,
     )
 
 

@@ -23,6 +23,7 @@ from triage.rules.versions import glibc_of, older, satisfies
 
 if TYPE_CHECKING:
     from triage.evidence.queries import Unit
+    from triage.evidence.queries.containers import Tool
 
 _UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _IN_PROC = {"nofile": "Max open files", "memlock": "Max locked memory", "nproc": "Max processes"}
@@ -40,17 +41,33 @@ def limit(probe: Limit, context: Context) -> Finding:
 
 
 def space(probe: Space, context: Context) -> Finding:
+    from triage.evidence.containers import container_of
     from triage.evidence.queries import DiskFree
 
     path = context.ran.model if probe.path == "MODEL_PATH" else probe.path
     if not path.startswith("/"):
         raise Unanswered(f"{path or 'the model'} is no path on the host")
-    if context.deployment.container:
-        raise Unanswered(f"the space for {path} in the container is not asked for")
+    container = container_of(context.deployment)
+    if container:
+        return _space_in(container, path, probe, context)
     disk = context.evidence.ask(DiskFree(path)).require()
     size = disk.total if probe.of == "total" else disk.available
     detail = f"{probe.says}: {path} has {_gib(size)}{' left' if probe.of == 'available' else ''}"
     return of_now(size < _bytes(probe.below), detail)
+
+
+def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> Finding:
+    """What a container was given of shared memory; of its disks nothing is asked."""
+    from triage.evidence.queries import ContainerDetails
+
+    tool, id = container
+    if path != "/dev/shm" or probe.of != "total":
+        raise Unanswered(f"what room there is in {path} of the container is not asked for")
+    (found,) = context.evidence.ask(ContainerDetails(tool, (id,))).require()
+    if not found.shm_size:
+        raise Unanswered("the container's /dev/shm is not its own")
+    detail = f"{probe.says}: {path} of the container has {_gib(found.shm_size)}"
+    return of_now(found.shm_size < _bytes(probe.below), detail)
 
 
 def memory(probe: Memory, context: Context) -> Finding:
