@@ -222,6 +222,13 @@ def test_the_log_does_not_decide() -> None:
     assert "The log does not decide which of these came first:" in text
     assert text.index("IndexError") < text.index("pid 75  SIGKILL")
     assert "first because" not in text
+    assert text.count("pid 75  SIGKILL") == 1
+
+
+def test_the_log_holds_a_consequence_alone() -> None:
+    text = printed(report(incident(None, VICTIM, candidates=(VICTIM,))))
+    assert "The log does not hold what came first, only this:" in text
+    assert text.count("pid 75  SIGKILL") == 1
 
 
 def test_nothing_happened() -> None:

@@ -124,9 +124,12 @@ def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
 
 def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
     fault = incident.initiator
+    shown = incident.candidates[:SHOWN_FAULTS] if fault is None else (fault,)
     if fault is None:
-        yield Text("  The log does not decide which of these came first:", "bold")
-        for candidate in incident.candidates[:SHOWN_FAULTS]:
+        several = len(incident.candidates) > 1
+        left_open = "decide which of these came first" if several else "hold what came first, only this"
+        yield Text(f"  The log does not {left_open}:", "bold")
+        for candidate in shown:
             yield from _fault(candidate, root)
     else:
         yield from _fault(fault, root)
@@ -136,8 +139,8 @@ def _what_happened(incident: Incident, root: str) -> Iterator[Text]:
         yield Text(f"  last phase before it: {safe_line(incident.phase)}")
     if incident.count > 1:
         yield Text(f"  the same run failed {incident.count} times{_between(incident)}", "bold")
-    at = None if fault is None else fault.position
-    others = [other for other in incident.faults if other.position != at and other.role != "benign"]
+    at = {each.position for each in shown}
+    others = [other for other in incident.faults if other.position not in at and other.role != "benign"]
     for other in others[:SHOWN_FAULTS]:
         yield Text(
             f"  {other.role:8} {_clock(other.time)}{_who(other)}{safe_line(_message(other), 110)}", "dim"
