@@ -160,6 +160,16 @@ def test_another_users_own_systemd_is_not_asked(of_a_user: ScriptedHost, me: str
     assert "mine.service of the own systemd of ops" in found["pid 76"].disagreements[0]
 
 
+def test_a_plain_process_by_what_it_is_called(of_a_user: ScriptedHost) -> None:
+    of_a_user.commands["id -un"] = "root\n"
+    (found,) = discover(of_a_user.evidence, "pid 76")
+    assert (found.name, found.manager, found.main_pid) == ("pid 76", "process", 76)
+    unknown = unit_text("pid 77.service", LoadState="not-found")
+    of_a_user.commands[" ".join(UnitProperties("pid 77.service").argv())] = unknown
+    with pytest.raises(UsageError, match=r"inference services there: kimi\.service, pid 76"):
+        discover(of_a_user.evidence, "pid 77")
+
+
 def test_where_nothing_is_found_it_says_whose_units_were_not_asked(of_a_user: ScriptedHost) -> None:
     of_a_user.commands["ps"] = ps_text((1, 0, "root", "/sbin/init"), (70, 1, "ops", "systemd --user"))
     of_a_user.commands["systemctl show"] = unit_text("ssh.service")

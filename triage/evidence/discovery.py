@@ -165,11 +165,14 @@ class _Host:
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
     def named(self, name: str) -> Deployment:
-        """The unit of that name, else the container."""
+        """The unit of that name, else the container, else the plain process: `pid 4711`."""
         loaded = self._loaded(name) is not None
         for tool, container in () if loaded else self.containers:
             if name in (container.name, container.id):
                 return container_deployment(tool, container)
+        for process in () if loaded else self.plain_processes():
+            if name == f"pid {process.pid}":
+                return self.deployment_of_process(process)
         return self.deployment_of(self.unit_named(name))
 
     def unit_named(self, name: str) -> Unit:
@@ -184,6 +187,7 @@ class _Host:
                 return unit
         names = [unit.id for unit in self.service_units()]
         names += [container.name for _, container in self.containers if serves(container)]
+        names += [f"pid {process.pid}" for process in self.plain_processes()]
         known = ", ".join(names) or "none"
         if answer.value is None:
             raise UnreachableError(
