@@ -164,6 +164,12 @@ also here: vllm.service (active success): triage diagnose gpu01 --unit 'vllm it'
     )
 
 
+def test_a_plain_process_beside_it_can_be_chosen() -> None:
+    other = Deployment("pid 4711", manager="process", state="running")
+    says = "also here: pid 4711 (running): triage diagnose gpu01 --unit 'pid 4711'\n"
+    assert says in printed(report(others=(other,)))
+
+
 @pytest.mark.parametrize("certainty", ["confirmed", "likely", "possible"])
 def test_how_sure(certainty: Any) -> None:
     shown = report(verdict=Verdict("pp-rank-assumption", certainty))

@@ -48,8 +48,8 @@ def lines(report: Report) -> Iterator[Text]:
         yield Text(f"note: {safe_line(note)}", "yellow")
     for other in report.others:
         state = " ".join(filter(None, (other.state, other.result)))
-        unit = ("--unit", other.chosen_by) if other.chosen_by else ()
-        command = shlex.join(("triage", "diagnose", report.origin.name, *unit))
+        chosen = other.chosen_by or other.name
+        command = shlex.join(("triage", "diagnose", report.origin.name, "--unit", chosen))
         yield Text(safe_line(f"also here: {other.name} ({state}): {command}"))
 
 
