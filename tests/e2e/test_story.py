@@ -117,7 +117,7 @@ def test_the_story(stage, triage, tmp_path):
     assert failed["status"] == "failed"
     assert stage.box.run(["cat", triton_backend(crash)]).stdout == source
 
-    # Given time, it does all of it. The start that was given up may have read either source: it is ended first.
+    # Given time, it does all of it. A start that was given up may have read either source: it is ended first.
     stage.box.run(["systemctl", "stop", UNIT])
     assert stage.start_and_crash() == "failed, result signal, status 9"
     run = triage("run", "pp8-bringup", HOST, "--yes")
