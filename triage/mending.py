@@ -28,23 +28,31 @@ def find_target(
     ledger: str = "",
     every: bool = False,
     rules: Iterable[Path] = (),
+    log_needed: bool = True,
 ) -> Target:
     """The tree that serves on a host, and the patches that are asked for or proposed for it.
 
     Proposed are those for what failed last; with `every`, those for each incident of the log. Where
     there are none, those that were applied to the tree before. With `package_root` no service is
-    looked for. `rules` are directories of further rules. Raises TriageError.
+    looked for. `rules` are directories of further rules. Without `log_needed` a log that cannot be read
+    proposes nothing, and is no error. Raises TriageError.
     """
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
         return target_at(connection, package_root, known, wanted, python, ledger)
+    from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
     from triage.pipeline import Knowledge, diagnose
     from triage.rules.load import load_rules
 
-    knowledge = Knowledge(load_rules(rules), tuple(known))
-    report = diagnose(LiveEvidence(connection), knowledge, unit)
-    deployment, incidents = report.deployment, report.incidents
+    evidence, knowledge = LiveEvidence(connection), Knowledge(load_rules(rules), tuple(known))
+    try:
+        report = diagnose(evidence, knowledge, unit)
+        deployment, incidents = report.deployment, report.incidents
+    except UnreachableError:
+        if log_needed:
+            raise
+        deployment, incidents = discover(evidence, unit)[0], ()
     if deployment.container:
         raise RefusedError(
             "patching",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,22 @@ def test_json_is_the_same_from_a_host_and_from_its_package(root: Path, place: st
     assert ID in {patch["id"] for patch in value["patches"] if patch["state"] == "applicable"}
     (finding,) = value["findings"]
     assert (finding["kind"], finding["line"], finding["where"]) == ("layer-zero", 4, "Model.__init__")
+
+
+def test_a_service_whose_log_cannot_be_read_is_scanned_all_the_same(root: Path) -> None:
+    (root / "sglang" / "launch_server.py").write_text("import time; time.sleep(120)\n")
+    words = [sys.executable, "-m", "sglang.launch_server", "--model-path", "/srv/models/m"]
+    service = subprocess.Popen(words, cwd=root, stderr=subprocess.PIPE)
+    try:
+        unit = f"pid {service.pid}"
+        done = triage("diagnose", "local", "--unit", unit)
+        assert (done.returncode, "writes to pipe:" in done.stderr) == (3, True)
+        done = triage("scan", "local", "--unit", unit)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert f"{ID}: applicable" in done.stdout
+    finally:
+        service.kill()
+        service.communicate()
 
 
 def test_sarif_has_the_fix(root: Path) -> None:

@@ -84,7 +84,13 @@ def scan(
                 from triage.scan.run import scan as run
 
                 place = find_target(
-                    connection, known, (), unit, package_root, python, rules=rule_directories()
+                    connection,
+                    known,
+                    unit=unit,
+                    package_root=package_root,
+                    python=python,
+                    rules=rule_directories(),
+                    log_needed=False,
                 )
                 root, _, package = place.package_root.rstrip("/").rpartition("/")
                 place.tree.prefetch(m for p in known if p.package == package for m in (package, *p.modules))
