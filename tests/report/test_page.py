@@ -19,7 +19,7 @@ from tests.cli.command import triage
 from tests.report.test_text import report
 from tests.verify.test_compare import figures, result
 from triage.errors import UnreachableError
-from triage.evidence.model import Layout
+from triage.evidence.model import Deployment, Layout, Origin
 from triage.fleet import Outcome
 from triage.hosts.inventory import Host
 from triage.report import bench as rendered_bench
@@ -312,3 +312,14 @@ def test_diagnose_writes_one_of_what_it_found(tmp_path: Path):
     assert (done.returncode, done.stderr) == (1, "wrote r.html\n")
     assert "From the symptom to the cause" in (tmp_path / "r.html").read_text()
     assert triage("diagnose", "--log", str(log), "--report", "r.pdf", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "title"),
+    [("host", "gpu01", "# `kimi.service on gpu01`"), ("log", "crash.log", "# `crash.log`")],
+)
+def test_a_log_is_named_once_in_the_title(kind: Any, name: str, title: str) -> None:
+    of = report(origin=Origin(kind, name))
+    if kind == "log":
+        of = replace(of, deployment=Deployment(name))
+    assert markdown([cleaned(rendered.diagnosis(of))]).splitlines()[0] == title

@@ -35,7 +35,8 @@ def title(overviews: Sequence[Overview], parts: Sequence[Section]) -> str:
         return overviews[0].title
     document = parts[0].document
     if parts[0].kind == "diagnosis":
-        return f"{document['deployment']['name']} on {document['source']['name']}"
+        name, place = document["deployment"]["name"], document["source"]["name"]
+        return f"{name} on {place}" if name != place else str(name)
     if parts[0].kind == "verification":
         return str(document["deployment"])
     if parts[0].kind == "bench":
