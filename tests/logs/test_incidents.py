@@ -356,6 +356,16 @@ def test_numbers_of_switch_errors_are_whole() -> None:
             "nvshmem",
         ),
         (
+            "/x/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
+            "error",
+            "nvshmem",
+        ),
+        (
+            "E0521 06:48:41.885119 10136 rdma_context.cpp:203] Failed to register memory 0x7b37: Invalid argument [22]",
+            "error",
+            "rdma-registration",
+        ),
+        (
             "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'invalid argument'",
             "error",
             "cuda-error",

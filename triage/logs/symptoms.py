@@ -418,8 +418,11 @@ _NATIVE: tuple[Symptom, ...] = (
         "the compiler gave up", _said),
     Symptom("Failed: Cuda error ", r"(?P<said>Failed: Cuda error \S{1,400}:\d{1,7} '.{1,300})", "error",
         "cuda-error", _ROOT, "native code ended the process: a call of CUDA failed", _said),
-    Symptom(" nvshmem initialization failed", r"\S{1,400}:\d{1,7}: non-zero status: -?\d{1,10}:? ", "error",
+    Symptom(" nvshmem initialization failed",
+        r"\S{1,400}:\d{1,7}: (?:non-zero status: -?\d{1,10}:? )?nvshmem init", "error",
         "nvshmem", _ROOT, "NVSHMEM did not start, and ended the process"),
+    Symptom("Failed to register memory 0x", r"(?P<said>Failed to register memory 0x.{1,200})", "error",
+        "rdma-registration", _ROOT, "memory could not be given to the network card", _said, inside=True),
     Symptom(" fatal ", r"(?P<said>(?:ptxas|nvcc|cicc|nvlink) fatal {1,6}: .{1,1000})", "error",
         "compiler-error", _ROOT, "the compiler gave up", _said),
 )  # fmt: skip
