@@ -81,3 +81,22 @@ def test_a_unit_that_was_edited_after_the_run_does_not_change_what_the_run_was(k
     shown = [line.plain for line in text.lines(edited)]
     assert f"! {said}" in shown
     assert any("pp-size is 8 in the log of the run, and 4 now" in line for line in shown)
+
+
+OUTLIVED = """\
+[2026-05-12 14:00:00] The server is fired up and ready to roll!
+[2026-05-12 14:00:01] Traceback (most recent call last):
+  File "/opt/v/lib/python3.11/site-packages/sglang/srt/layers/linear.py", line 1320, in forward
+    output = self.quant_method.apply(self, x, bias)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+[2026-05-12 14:00:02] INFO:     127.0.0.1:40110 - "POST /v1/chat/completions HTTP/1.1" 200 OK
+[2026-05-12 14:09:00] INFO:     127.0.0.1:40112 - "POST /v1/chat/completions HTTP/1.1" 200 OK
+"""
+
+
+@pytest.mark.parametrize(("last", "certainty"), [("14:09:00", "possible"), ("14:00:03", "confirmed")])
+def test_a_fault_after_which_requests_were_answered_is_not_certain(last: str, certainty: str) -> None:
+    log = OUTLIVED.replace("14:09:00", last).encode()
+    report = pipeline.diagnose(LogEvidence("log"), pipeline.load_knowledge(), "", LogSource("log", log))
+    (found,) = report.incidents
+    assert (found.verdict.category, found.verdict.certainty) == ("gpu-oom", certainty)

@@ -16,6 +16,7 @@ CAUSES = (Weight.ROOT, Weight.DEATH, Weight.TIMEOUT)
 HOST_FAULTS = ("io-error", "hung-task")
 """What the kernel says that a service may outlive: a cause only where nothing else is."""
 
+OUTLIVED = "requests were answered long after it"
 EXPLAINS_A_DEATH = timedelta(seconds=10)
 """How long after "it died" the traceback of the same process may still arrive."""
 
@@ -124,6 +125,8 @@ def _apart(one: datetime, other: datetime) -> timedelta:
 
 def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequence[Found]) -> Fault:
     fault, weight = found.fault, found.weight
+    if found is initiator and not fault.doubt and run.survived(found):
+        fault = replace(fault, doubt=OUTLIVED)
     said = tuple(filter(None, (found.weighed.because, fault.doubt)))
     if found is initiator:
         return replace(fault, role="initiator", because=(*said, *_why_first(run, found, everything)))
@@ -138,7 +141,7 @@ def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequ
     elif weight is Weight.SERVICE:
         role = "teardown"
     elif initiator is not None and weight in CAUSES and found.order < initiator.order and run.survived(found):
-        because = (*said, "requests were answered long after it")
+        because = (*said, OUTLIVED)
     elif initiator is not None and weight in CAUSES:
         because = (*said, _later(found, initiator))
     elif not because:

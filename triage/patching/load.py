@@ -23,7 +23,7 @@ def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
             happened = "it is not a directory" if directory.exists() else "there is no such directory"
             next = shlex.join(("ls", str(directory.parent)))
             raise UsageError("reading patches", str(directory), happened, next)
-        for path in sorted(directory.rglob("*.yaml")):
+        for path in sorted(filter(Path.is_file, directory.rglob("*.yaml"))):
             patch = load_patch(path)
             if patch.id in patches:
                 raise UsageError(

@@ -53,4 +53,4 @@ def rule_files(directory: Path) -> Iterator[Path]:
         raise UsageError(
             "reading rules", str(directory), "there is no such directory", f"ls {directory.parent}"
         )
-    yield from sorted(directory.rglob("*.yaml"))
+    yield from sorted(filter(Path.is_file, directory.rglob("*.yaml")))

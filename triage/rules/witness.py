@@ -15,11 +15,13 @@ RESULTS = ("exit-code", "signal", "core-dump", "oom-kill", "timeout", "watchdog"
 def findings(context: Context) -> Iterator[Finding]:
     """What another source says of a fault that only the kernel or the service manager can tell.
 
-    `missing` where the log does not tell who wrote the line and nobody else says the same, or where the
-    service manager's own record is another.
+    Of another fault, what makes it doubtful. `missing` where the log does not tell who wrote the line and
+    nobody else says the same, or where the service manager's own record is another.
     """
     fault, deployment = context.fault, context.deployment
     if fault.kind not in ("kernel", "service"):
+        if fault.doubt:
+            yield Finding("log", "missing", fault.doubt)
         return
     recorded = deployment.result if deployment.state == "failed" else ""
     if recorded and recorded == fault.type:
