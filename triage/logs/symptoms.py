@@ -244,7 +244,9 @@ def _thread_end(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
 
 def _nccl_warning(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
     said = match["said"]
-    if "libnccl-net" in said or "NET/Plugin" in said or "NET/OFI" in said or "Call to ibv_" in said:
+    if "libnccl-net" in said or "NET/Plugin" in said or "NET/OFI" in said:
+        return None
+    if "Call to ibv_" in said and "Cannot allocate memory" not in said:
         return None
     return _said(symptom, line, match)
 
@@ -321,6 +323,9 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
         "service", "timeout", _TIMEOUT, "systemd gave up waiting for the start", _of_service),
     Symptom("Watchdog timeout (limit", _UNIT + r"Watchdog timeout \(limit", "service", "watchdog", _TIMEOUT,
         "systemd heard nothing from the service", _of_service),
+    Symptom("failed with result 'dependency'", _UNIT + r"Job \S{1,255}/start failed with result 'dependency'",
+        "service", "dependency", _ROOT, "systemd did not start it, for something that it needs failed",
+        _of_service),
     Symptom("repeated too quickly", _UNIT + "Start request repeated too quickly", "service",
         "start-limit-hit", _CONSEQUENCE, "it had failed several times before", _of_service),
     Symptom("Control process exited", _UNIT + "Control process exited, " + _STATUS, "service", "exit-code",
@@ -349,6 +354,14 @@ _CHILDREN: tuple[Symptom, ...] = (
         "signal", "died", _DEATH, "", _died, inside=True),
     Symptom(" exited with code ", r"[\w.-]{1,200} exited with code (?P<code>\d{1,3})$", "signal", "died",
         _DEATH, "", _exited, by="unsigned"),
+    Symptom("Exit Code:", r"\s{1,40}Exit Code:\s{1,20}(?P<code>13[24-79])$", "signal", "died", _SERVICE, "",
+        _died, by="unsigned"),
+    Symptom(" probe, will be restarted",
+        r".{0,60}?\bNormal {1,20}Killing .{0,200}?Container \S{1,253} failed (?:liveness|startup) probe",
+        "error", "probe-failed", _ROOT, "the kubelet ended a container that did not answer its probe",
+        by="unsigned"),
+    Symptom("The node was low on resource: ", r"(?:Message: |.{0,200}? Evicted ).{0,200}?The node was low on",
+        "error", "pod-evicted", _ROOT, "the kubelet ended the pod to save its node", by="unsigned"),
     Symptom("A worker died or was killed while executing a task", r".{0,4000}?Worker PID: (?P<pid>\d{1,10})",
         "signal", "died", _DEATH, "", _died),
     Symptom(" dumped core", r"Process (?P<pid>\d{1,10}) \(.{1,64}\) of user \d{1,10} dumped core", "signal",
@@ -418,6 +431,8 @@ _NATIVE: tuple[Symptom, ...] = (
         "the compiler gave up", _said),
     Symptom("Failed: Cuda error ", r"(?P<said>Failed: Cuda error \S{1,400}:\d{1,7} '.{1,300})", "error",
         "cuda-error", _ROOT, "native code ended the process: a call of CUDA failed", _said),
+    Symptom("Memory access fault by GPU node-", r"Memory access fault by GPU node-\d{1,3} ", "native",
+        "gpu-memory-fault", _ROOT, "a kernel touched memory of the GPU that is not its own"),
     Symptom(" nvshmem initialization failed",
         r"\S{1,400}:\d{1,7}: (?:non-zero status: -?\d{1,10}:? )?nvshmem init", "error",
         "nvshmem", _ROOT, "NVSHMEM did not start, and ended the process"),
@@ -444,6 +459,8 @@ _START: tuple[Symptom, ...] = (
         "error", "no-program", _ROOT, "the shell does not find the program", _said),
     Symptom(": not found", r"(?P<said>\S{1,200}: \d{1,7}: (?:exec: )?\S{1,200}: not found)$", "error",
         "no-program", _ROOT, "the shell does not find the program", _said),
+    Symptom("Unable to open /dev/kfd", "", "error", "device-refused", _ROOT,
+        "the user may not open AMD's devices"),
     Symptom("nvidia-container-cli: ", r"(?P<said>nvidia-container-cli: .{1,600})", "error",
         "container-runtime", _ROOT, "the container runtime could not start the program", _said, inside=True),
     Symptom("OCI runtime create failed: ", r"(?P<said>OCI runtime create failed: .{1,600})", "error",
