@@ -17,6 +17,23 @@ def state_directory(name: str) -> Path:
     return base / "triage" / name
 
 
+MAX_JSON = 256 << 20  # bytes of one file of results; a verification keeps every request
+
+
+def read_json_file(path: Path) -> bytes:
+    """What a file of JSON holds. Raises UnreachableError, and ValueError for one that is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_JSON + 1)
+    except OSError as error:
+        raise UnreachableError(
+            "reading", str(path), error.strerror or str(error), f"ls -l {path.parent}"
+        ) from None
+    if len(data) > MAX_JSON:
+        raise ValueError(f"larger than {MAX_JSON >> 20} MiB")
+    return data
+
+
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write beside and rename, so that a cut leaves the old file or the new one.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from triage.errors import UnreachableError, UsageError
+from triage.errors import UsageError
+from triage.files import read_json_file
 from triage.jsontext import parse_json
 from triage.report.safe import safe
 
-MAX_SIZE = 256 << 20  # bytes of one document; a verification keeps every request
 KINDS: Mapping[str, Kind] = {
     "triage.diagnosis/1": "diagnosis",
     "triage.patch/1": "patch",
@@ -48,21 +47,9 @@ class Overview:
 def read_document(path: Path) -> dict[str, Any]:
     """The document in a file, `-` for standard input. Raises UsageError for anything else in it."""
     try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_SIZE + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(MAX_SIZE + 1)
-    except OSError as error:
-        raise UnreachableError(
-            "reading", str(path), error.strerror or str(error), f"ls -l {path.parent}"
-        ) from None
-    if len(data) > MAX_SIZE:
-        raise _unfit(path, f"it is larger than {MAX_SIZE >> 20} MiB")
-    try:
-        document = parse_json(data)
-    except ValueError:
-        raise _unfit(path, "it is not JSON") from None
+        document = parse_json(read_json_file(Path("/dev/stdin") if str(path) == "-" else path))
+    except ValueError as error:
+        raise _unfit(path, f"it is not JSON: {error}") from None
     known = (*KINDS, RUN, FLEET)
     if not isinstance(document, dict) or document.get("schema") not in known:
         raise _unfit(path, f"its schema is none of {', '.join(known)}")

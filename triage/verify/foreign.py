@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triage.errors import UnreachableError, UsageError
+from triage.errors import UsageError
+from triage.files import read_json_file
 from triage.jsontext import parse_json
 from triage.verify.model import Metrics, Start, Verification
 
-MAX_SIZE = 256 << 20  # bytes
 NOTES = {
     "sglang": "sglang does not say how many requests failed, and counts what was asked for as output",
     "vllm": "the first event that has choices counts as its first token, also an empty one",
@@ -47,16 +47,7 @@ class Run:
 def read_foreign(path: Path) -> Foreign:
     """The results in a file. Raises UsageError where none of the tools wrote it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SIZE + 1)
-    except OSError as error:
-        raise UnreachableError(
-            "reading", str(path), error.strerror or str(error), f"ls -l {path.parent}"
-        ) from None
-    if len(data) > MAX_SIZE:
-        raise _unfit(path, f"it is larger than {MAX_SIZE >> 20} MiB")
-    try:
-        results = list(_documents(data))
+        results = list(_documents(read_json_file(path)))
         if not results:
             raise ValueError("it is empty")
         for tool, (sign, read) in _TOOLS.items():
