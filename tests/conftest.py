@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 hypothesis.settings.register_profile("any machine", deadline=None)  # how long it takes is nobody's claim
 hypothesis.settings.load_profile("any machine")
 
