@@ -34,8 +34,8 @@ def find_target(
 
     Proposed are those for what failed last; with `every`, those for each incident of the log. Where
     there are none, those that were applied to the tree before. With `package_root` no service is
-    looked for. `rules` are directories of further rules. Without `log_needed` a log that cannot be read
-    proposes nothing, and is no error. Raises TriageError.
+    looked for. `rules` are directories of further rules. Without `log_needed`, or where `ids` say what is
+    wanted, a log that cannot be read proposes nothing, and is no error. Raises TriageError.
     """
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
@@ -50,7 +50,7 @@ def find_target(
         report = diagnose(evidence, knowledge, unit)
         deployment, incidents = report.deployment, report.incidents
     except UnreachableError:
-        if log_needed:
+        if log_needed and not wanted:
             raise
         deployment, incidents = discover(evidence, unit)[0], ()
     if deployment.container:
@@ -58,7 +58,7 @@ def find_target(
             "patching",
             f"container {deployment.name} on {connection.name}",
             "a change in a container is gone with it; its image has to have the change",
-            "triage patch export --help",
+            "triage patch --help",
         )
     if not deployment.package_root:
         raise UnreachableError(

@@ -50,7 +50,7 @@ def test_json_is_the_same_from_a_host_and_from_its_package(root: Path, place: st
     assert (finding["kind"], finding["line"], finding["where"]) == ("layer-zero", 4, "Model.__init__")
 
 
-def test_a_service_whose_log_cannot_be_read_is_scanned_all_the_same(root: Path) -> None:
+def test_a_service_whose_log_cannot_be_read_is_scanned_and_patched_all_the_same(root: Path) -> None:
     (root / "sglang" / "launch_server.py").write_text("import time; time.sleep(120)\n")
     words = [sys.executable, "-m", "sglang.launch_server", "--model-path", "/srv/models/m"]
     service = subprocess.Popen(words, cwd=root, stderr=subprocess.PIPE)
@@ -61,6 +61,8 @@ def test_a_service_whose_log_cannot_be_read_is_scanned_all_the_same(root: Path) 
         done = triage("scan", "local", "--unit", unit)
         assert (done.returncode, done.stderr) == (1, "")
         assert f"{ID}: applicable" in done.stdout
+        done = triage("patch", "local", "--unit", unit, "--id", ID)
+        assert (done.returncode, f"{ID}: applicable" in done.stdout) == (0, True), done.stderr
     finally:
         service.kill()
         service.communicate()
