@@ -12,6 +12,7 @@ MONTHS = {
         ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
     )
 }
+_OFFSET = re.compile(r"([+-])([0-9]{2})(?::?([0-9]{2}))?")
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -31,18 +32,20 @@ def iso(date: str, clock: str, fraction: str | None = None, zone: str | None = N
         return None
     if fraction:
         time = time.replace(microsecond=int(fraction[:6].ljust(6, "0")))
-    if zone:
-        time = time.replace(tzinfo=offset(zone))
-    return time
+    known = offset(zone) if zone else None
+    return time if known is None else time.replace(tzinfo=known)
 
 
 @lru_cache(maxsize=64)
-def offset(zone: str) -> timezone:
+def offset(zone: str) -> timezone | None:
+    """Of `Z`, `UTC`, `+0200`, `-02:00`, `+02`; None for the names of zones, which mean several things."""
     if zone in ("Z", "UTC", "GMT"):
         return timezone.utc
-    digits = zone[1:].replace(":", "").ljust(4, "0")
-    delta = timedelta(hours=int(digits[:2]) % 24, minutes=int(digits[2:4]) % 60)
-    return timezone(-delta if zone[0] == "-" else delta)
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    delta = timedelta(hours=int(found[2]) % 24, minutes=int(found[3] or 0) % 60)
+    return timezone(-delta if found[1] == "-" else delta)
 
 
 def yearless(month: int, day: int, clock: str, fraction: str | None = None) -> datetime | None:
