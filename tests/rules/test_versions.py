@@ -14,7 +14,7 @@ IN_ORDER = (
 )
 
 
-@pytest.mark.parametrize(("one", "other"), itertools.combinations(IN_ORDER, 2))
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(IN_ORDER, 2)))
 def test_order(one: str, other: str) -> None:
     assert older(one, other) is True
     assert older(other, one) is False
