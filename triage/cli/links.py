@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,22 +103,16 @@ def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
     return min(MAX_WORLD, max(2, len(gpus.gpus) if gpus else layout.tp * layout.pp))
 
 
-def _config(evidence: LiveEvidence, deployment: Deployment) -> dict[str, Any]:
-    from triage.evidence.containers import container_of, file_in
-    from triage.jsontext import parse_json
+def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]:
+    """The model's config.json, empty where it is not known."""
+    from triage.evidence.model import Unanswered
+    from triage.rules.checkpoint import checkpoint_of
 
-    if not deployment.model.startswith("/"):
-        return {}
-    path = f"{deployment.model.rstrip('/')}/config.json"
-    text = evidence.ask(file_in(container_of(deployment), path)).value
+    revision = deployment.arguments.get("revision", "")
     try:
-        config = parse_json(text or "{}")
-    except ValueError:
+        return checkpoint_of(evidence, deployment, deployment.model, revision).config()
+    except Unanswered:
         return {}
-    if not isinstance(config, dict):
-        return {}
-    nested = config.get("text_config")
-    return {**config, **nested} if isinstance(nested, dict) else config
 
 
 def _rates(host: str, deployment: str) -> dict[str, float]:

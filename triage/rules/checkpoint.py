@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triage.evidence.containers import file_in
-from triage.evidence.model import Evidence, Unanswered
+from triage.evidence.containers import container_of, file_in
+from triage.evidence.model import Deployment, Evidence, Unanswered
 from triage.evidence.queries import ListDirectory
 from triage.evidence.queries.containers import Tool
 from triage.jsontext import parse_json
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
+_REVISION = re.compile(r"[\w.-]{1,80}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 INDEX = "model.safetensors.index.json"
 MAX_BYTES = 1 << 50
@@ -95,3 +96,9 @@ class Checkpoint:
         base = known.get("HF_HOME") or (f"{home}/huggingface" if home else "")
         found = known.get("HF_HUB_CACHE") or (f"{base}/hub" if base else "")
         return found.rstrip("/") if found.startswith("/") else ""
+
+
+def checkpoint_of(evidence: Evidence, deployment: Deployment, name: str, revision: str = "") -> Checkpoint:
+    """The model of a service; a revision that cannot be one counts as `main`."""
+    given = revision if _REVISION.fullmatch(revision) else "main"
+    return Checkpoint(evidence, name, deployment.environment, given, container_of(deployment))

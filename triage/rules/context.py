@@ -100,16 +100,11 @@ class Context:
     @property
     def checkpoint(self) -> Checkpoint:
         """The model that the run served."""
-        from triage.evidence.containers import container_of
-        from triage.rules.checkpoint import Checkpoint
+        from triage.rules.checkpoint import checkpoint_of
 
         revision = self.argument(("revision",))
-        given = (
-            revision.value if revision and re.fullmatch(r"[\w.-]{1,80}", revision.value, re.ASCII) else "main"
-        )
-        deployment = self.deployment
-        container = container_of(deployment)
-        return Checkpoint(self.evidence, self.ran.model, deployment.environment, given, container)
+        given = revision.value if revision else ""
+        return checkpoint_of(self.evidence, self.deployment, self.ran.model, given)
 
     def config_number(self, key: str) -> int:
         """A positive whole number of the run's log, or of config.json. Raises Unanswered."""
