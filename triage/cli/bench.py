@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +24,7 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.targets import one_host
-from triage.cli.verify import LEVEL_TIME, ConcurrencyOption, api_key_of, levels_of, listener
+from triage.cli.verify import ConcurrencyOption, listener, loads_of
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
@@ -66,21 +67,10 @@ def bench(
     from triage.evidence.live import LiveEvidence
     from triage.report import bench as report
     from triage.report import json
-    from triage.verify.run import Options
 
     wanted = layouts_of(layouts)
-    levels = levels_of(concurrency)
-    options = Options(
-        timeout=timeout,
-        requests=requests,
-        concurrency=levels[-1],
-        sweep=levels,
-        load_timeout=LEVEL_TIME * len({1, *levels}),
-        repeats=repeats,
-        prompt_tokens=prompt_tokens,
-        max_tokens=max_tokens,
-        api_key=api_key_of(api_key_env),
-    )
+    loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
+    options = replace(loads, timeout=timeout)
     known = knowledge(rules)
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit

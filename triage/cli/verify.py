@@ -77,23 +77,9 @@ def verify(
 
     Exit code 1 when it does not become ready or requests fail; then with the new diagnosis.
     """
-    from triage.verify.run import Options
-
     require_suffix(report)
-    levels = levels_of(concurrency)
-    options = Options(
-        restart=restart,
-        timeout=timeout,
-        patience=patience,
-        requests=requests,
-        concurrency=levels[-1],
-        sweep=levels,
-        load_timeout=LEVEL_TIME * len({1, *levels}),
-        repeats=repeats,
-        prompt_tokens=prompt_tokens,
-        max_tokens=max_tokens,
-        api_key=api_key_of(api_key_env),
-    )
+    loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
+    options = replace(loads, restart=restart, timeout=timeout, patience=patience)
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
     with connected(reached, ssh_config, host_key, become) as connection:
@@ -208,6 +194,25 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
         next = again.reaching(again.command("verify", host, "--no-restart"), host)
         print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
         raise
+
+
+def loads_of(
+    requests: int, concurrency: str, repeats: int, prompt_tokens: int, max_tokens: int, api_key_env: str
+) -> Options:
+    """What the options of the loads ask for. Raises UsageError."""
+    from triage.verify.run import Options
+
+    levels = levels_of(concurrency)
+    return Options(
+        requests=requests,
+        concurrency=levels[-1],
+        sweep=levels,
+        load_timeout=LEVEL_TIME * len({1, *levels}),
+        repeats=repeats,
+        prompt_tokens=prompt_tokens,
+        max_tokens=max_tokens,
+        api_key=api_key_of(api_key_env),
+    )
 
 
 def levels_of(text: str) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from rich.text import Text
 from triage.report.history import TITLES, figures
 from triage.report.json import verification
 from triage.report.safe import safe_line
+from triage.report.verification import figure
 from triage.verify.bench import Bench, Measured
 from triage.verify.layouts import name_of
 
@@ -31,9 +32,7 @@ def lines(result: Bench) -> Iterator[Text]:
 def _row(one: Measured, best: bool) -> Iterator[Text]:
     name = name_of(one.layout)
     failed = one.verification.verdict == "failed"
-    cells = "  ".join(
-        f"{'-' if value is None else f'{value:.1f}':>12}" for value in figures(one.verification).values()
-    )
+    cells = "  ".join(f"{figure(value):>12}" for value in figures(one.verification).values())
     yield Text(f"  {name:10}  {cells}", "red" if failed else "bold" if best else "")
     if failed:
         yield Text(f"    failed: {safe_line(one.verification.reason)}", "red")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from triage.report.safe import safe_line
-from triage.report.verification import VERDICTS
+from triage.report.verification import VERDICTS, figure
 from triage.verify.history import History
 from triage.verify.model import Verification
 
@@ -26,7 +26,7 @@ def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
         yield Text(f"  {'at':25}  " + "  ".join(f"{title:>12}" for title in TITLES), "dim")
         baseline = store.pinned(host, deployment)
         for result in store.read(host, deployment):
-            cells = "  ".join(f"{_cell(value):>12}" for value in figures(result).values())
+            cells = "  ".join(f"{figure(value):>12}" for value in figures(result).values())
             told = safe_line(", ".join((f"{result.engine} {result.version}", *result.patches)))
             mark = ("  baseline", "bold cyan") if result.at == baseline else ("", "")
             yield Text.assemble(
@@ -81,7 +81,3 @@ def _result(result: Verification) -> dict[str, Any]:
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"

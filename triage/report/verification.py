@@ -76,10 +76,10 @@ def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:
     for metrics in all_metrics:
         cells = (
             str(metrics.concurrency),
-            _figure(metrics.ttft_ms),
-            _figure(metrics.itl_ms),
-            _figure(metrics.decode_rate),
-            _figure(metrics.output_throughput),
+            figure(metrics.ttft_ms),
+            figure(metrics.itl_ms),
+            figure(metrics.decode_rate),
+            figure(metrics.output_throughput),
             str(metrics.completed),
             str(metrics.failed),
         )
@@ -95,5 +95,5 @@ def _change(change: Change) -> str:
     )
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
