@@ -46,7 +46,7 @@ def test_a_result_is_pinned_and_freed(state: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("gpu09",), "no result of it is stored"),
+        (("gpu09", "--pin", "last"), "there are none"),
         (("--pin", "last"), "it takes one deployment"),
         (("gpu01", "--pin", "yesterday"), "no result of that time"),
     ],
@@ -63,3 +63,18 @@ def test_a_result_of_another_tool_is_stored(state: Path):
     assert done.returncode == 0
     assert "guidellm 0.8.1" in done.stdout
     assert "whose result it is" in history(state, "--import", str(file)).stderr
+
+
+@pytest.mark.parametrize("words", [("gpu09",), ("gpu01", "--unit", "y.service")])
+def test_nothing_stored_is_an_answer(state: Path, words: tuple[str, ...]):
+    done = history(state, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no such result is stored in ")
+    assert json.loads(history(state, *words, "--format", "json").stdout)["deployments"] == []
+
+
+def test_a_baseline_that_is_gone_is_told(state: Path):
+    history(state, "gpu01", "--pin", "last")
+    stored = History(state / "triage" / "history").path("gpu01", FULL.deployment)
+    stored.write_bytes(stored.read_bytes().splitlines(keepends=True)[0])
+    assert "baseline of 2026-05-02T00:00:00+00:00 is no longer stored" in history(state, "gpu01").stdout

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,6 +149,29 @@ def test_appends_at_the_same_time_lose_nothing(tmp_path: Path):
     assert [writer.wait(120) for writer in writers] == [0] * 4
     samples = [result.sample for result in History(tmp_path).read("h", FULL.deployment)]
     assert sorted(samples) == sorted(f"{writer} {number}" for writer in range(4) for number in range(20))
+
+
+def test_a_kill_costs_no_more_than_the_last_result(tmp_path: Path):
+    code = (
+        "import itertools, sys\n"
+        "from pathlib import Path\n"
+        "from dataclasses import replace\n"
+        "from tests.verify.test_history import FULL, History\n"
+        "history = History(Path(sys.argv[1]))\n"
+        "for number in itertools.count(1):\n"
+        "    history.append('h', replace(FULL, sample=sys.argv[2] * number))\n"
+    )
+    history, kept = History(tmp_path), 0
+    for sample in "abc":
+        argv = [sys.executable, "-c", code, str(tmp_path), sample * 5000]
+        with subprocess.Popen(argv, cwd=Path(__file__).parents[2]) as writer:
+            while len(list(history.read("h", FULL.deployment))) < kept + 3:
+                assert writer.poll() is None
+                time.sleep(0.05)
+            writer.kill()
+        stored = list(history.read("h", FULL.deployment))
+        assert [len(one.sample) // 5000 for one in stored[kept:]] == list(range(1, len(stored) - kept + 1))
+        kept = len(stored)
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path):

@@ -45,13 +45,6 @@ def history(
     if file is not None:
         _import(store, file, host, unit)
     names = [pair for pair in store.deployments(host) if unit in ("", pair[1])]
-    if not names and (host or unit):
-        raise UsageError(
-            "reading the history of",
-            " ".join(filter(None, (unit, host))),
-            f"no result of it is stored in {store.directory}",
-            f"triage verify {host or 'HOST'}",
-        )
     if pin or unpin:
         if len(names) != 1:
             found = ", ".join(f"{deployment} on {name}" for name, deployment in names) or "none"

@@ -18,7 +18,7 @@ TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")
 
 def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
     if not names:
-        yield Text(f"no result is stored in {safe_line(str(store.directory))}")
+        yield Text(f"no such result is stored in {safe_line(str(store.directory))}")
     for number, (host, deployment) in enumerate(names):
         if number:
             yield Text()
@@ -35,6 +35,8 @@ def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
                 (f"  {told}", "dim"),
                 mark,
             )
+        for lost in store.lost_baseline(host, deployment):
+            yield Text(f"  note: {safe_line(lost)}", "yellow")
 
 
 def document(store: History, names: Iterable[tuple[str, str]]) -> dict[str, Any]:

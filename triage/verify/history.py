@@ -83,6 +83,12 @@ class History:
         except (OSError, UnicodeDecodeError) as error:
             raise UnreachableError("read the baseline in", str(path), str(error), f"rm {path}") from None
 
+    def lost_baseline(self, host: str, deployment: str) -> Iterator[str]:
+        """What to say of a pinned result that nothing can be compared with any more."""
+        at = self.pinned(host, deployment)
+        if at and not any(one.at == at and is_measured(one) for one in self.read(host, deployment)):
+            yield f"the pinned baseline of {at} is no longer stored; the latest result takes its place"
+
     def pin(self, host: str, deployment: str, at: str) -> Verification:
         """Compare with this result from now on; `at` may be "last".
 

@@ -91,9 +91,11 @@ def verify(
         )
     client = client_of(connection, deployment, key=options.api_key, timeout=options.request_timeout)
     history = history or History()
-    before, notes = None, []
+    before: Verification | None = None
+    notes: list[str] = []
     try:
         before = history.reference(connection.name, deployment.name)
+        notes += history.lost_baseline(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
     run = _Run(client, service, options, _remembering(before, on_event), Watch(connection))
