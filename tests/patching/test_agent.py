@@ -300,6 +300,44 @@ class TestLinks:
             transaction.rollback(tree, made)
             assert (path.is_symlink(), path.read_bytes()) == (False, OLD)
 
+    def test_a_link_to_what_is_no_source_is_refused_and_named(
+        self, tree: HostTree, path: Path, tmp_path: Path
+    ) -> None:
+        secret = tmp_path / "id_ed25519"
+        secret.write_text("get_value_buffer(0) in a private key")
+        path.unlink()
+        path.symlink_to(secret)
+        plan = tree.plan(PATCH, MLA)
+        assert (plan.state, f"a link to {secret}" in plan.reason) == (State.UNREADABLE, True)
+        files, _, unread = tree.search("sglang", ["private key"], [])
+        assert (files, [file for file, _ in unread]) == ((), [str(path)])
+
+
+class TestASearchThatDoesNotSeeEverything:
+    def test_one_that_runs_out_of_time_says_from_where_on(
+        self, tree: HostTree, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(transaction, "SEARCH", -1)
+        files, looked, unread = tree.search("sglang", ["def"], [])
+        assert (files, looked) == ((), 0)
+        assert unread == (
+            (f"{root}/sglang", "neither it nor what comes after it was looked at: the time was up"),
+        )
+
+    def test_a_directory_that_cannot_be_listed_is_named(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        listed, closed = os.scandir, f"{root}/sglang/srt"
+
+        def scandir(path: str) -> Any:
+            if path == closed:
+                raise PermissionError(13, "Permission denied", path)
+            return listed(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+        asked = {"roots": [str(root)], "package": "sglang", "needles": [], "skipped": [], "seconds": 60}
+        assert agent.search(asked)["unread"] == [[closed, f"{closed}: Permission denied"]]
+
 
 OF_TWO_FILES = Patch.model_validate(
     {

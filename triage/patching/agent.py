@@ -5,7 +5,8 @@ with a request, to the interpreter of the tree that is patched; it answers with 
 `{"ok": true, ...}` or `{"ok": false, "kind": KIND, "message": WHY}`.
 
     {"op": "read", "roots": [DIR], "modules": [NAME]}     -> {"files": [...]}
-    {"op": "search", "roots": [DIR], "package": NAME, "needles": [TEXT], "skipped": [TEXT]}
+    {"op": "search", "roots": [DIR], "package": NAME, "needles": [TEXT], "skipped": [TEXT],
+     "seconds": N}
                                                           -> {"files": [...], "looked": N, "unread": [...]}
     {"op": "status", "roots": [DIR]}                      -> {"changes": [...]}
     {"op": "apply", "patch": ID, "distribution": NAME, "by": WHO, "context": {NAME: VALUE},
@@ -347,7 +348,7 @@ def read_module(roots: "list[str]", module: "str") -> "Json":
                 os.stat(path)
                 if not path.endswith(".py"):
                     return dict(found, error=f"{path} is what is imported, and it is not source")
-                text = base64.b64encode(read_file(path)).decode("ascii")
+                text = base64.b64encode(read_source(path)).decode("ascii")
             except GONE:
                 continue
             except (OSError, Refused) as error:
@@ -358,23 +359,32 @@ def read_module(roots: "list[str]", module: "str") -> "Json":
 
 
 def search(request: "Json") -> "Json":
-    """The files of a package that hold one of some texts."""
+    """The files of a package that hold one of some texts; what was not looked at, and why, as `unread`."""
     needles = [needle.encode() for needle in request["needles"]]
     files, unread, looked = [], [], 0
+    end = time.monotonic() + request["seconds"]
+
+    def unlisted(error: "OSError") -> "None":
+        if not isinstance(error, GONE):
+            unread.append([error.filename, said(error)])
+
     for root in request["roots"]:
         archive = file_in(root)
         if archive:
             unread.append([archive, "only an unpacked package can be read"])
         top = os.path.join(root, request["package"])
-        for place, directories, names in os.walk(top):
+        for place, directories, names in os.walk(top, onerror=unlisted):
             directories.sort()
+            if time.monotonic() > end:
+                unread.append([place, "neither it nor what comes after it was looked at: the time was up"])
+                break
             for name in sorted(names):
                 path = os.path.join(place, name)
                 if not name.endswith(".py") or any(part in path for part in request["skipped"]):
                     continue
                 looked += 1
                 try:
-                    data = read_file(path)
+                    data = read_source(path)
                 except (OSError, Refused) as error:
                     unread.append([path, said(error)])
                     continue
@@ -763,6 +773,15 @@ def read_file(path: "str", name: "str" = "", directory: "int | None" = None) -> 
         finally:
             os.close(fd)
     raise Refused("size", f"{path} is larger than {MAX_FILE} bytes")
+
+
+def read_source(path: "str") -> "bytes":
+    """The bytes of a module. Raises Refused for a link to what is no Python source: whoever may write into
+    a tree can make one to a file that only we may read."""
+    real = os.path.realpath(path)
+    if os.path.exists(real) and not real.endswith(".py"):
+        raise Refused("changed", f"{path} is a link to {real}, which is no Python source")
+    return read_file(path)
 
 
 def write_file(path: "str", data: "bytes", mode: "int" = 0o644) -> "None":

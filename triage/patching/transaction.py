@@ -17,8 +17,10 @@ from triage.hosts.connection import Connection
 from triage.patching.ledger import Change, ChangedFile, ChangeState, Ledger
 from triage.patching.model import FileEdit, Plan, SourceFile, State
 from triage.patching.plan import plan_patch
-from triage.patching.remote import Agent
+from triage.patching.remote import TIMEOUT, Agent
 from triage.patching.schema import Patch
+
+SEARCH = TIMEOUT - 15  # seconds after which a search tells what it has; reading one directory may take some
 
 
 class HostTree:
@@ -78,6 +80,7 @@ class HostTree:
             package=package,
             needles=list(needles),
             skipped=list(skipped),
+            seconds=SEARCH,
         )
         try:
             files = tuple(
