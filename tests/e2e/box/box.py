@@ -77,6 +77,7 @@ class Box:
         overlays: Iterable[str | Path | Overlay] = (),
         files: Mapping[str, Content] | None = None,
         kept: bool = False,
+        suite: str = "",
     ) -> None:
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
             raise BoxError(f"{name!r} is no host name")
@@ -86,12 +87,13 @@ class Box:
         self._binds = [Bind(b) if isinstance(b, str | Path) else b for b in binds]
         self._files = dict(files or {})
         self._kept = kept
+        self._suite = suite
         self._entry: Entry | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Box:
         """Boot it, and come back when systemd says that it is up. Raises BoxError with its last words."""
-        base = rootfs()
+        base = rootfs(self._suite)
         self._entry = registry.claim(self.name, self._wanted, kept=self._kept)
         try:
             self._prepare(self._entry)

@@ -36,20 +36,25 @@ def suite() -> str:
     return _os_release().get("VERSION_CODENAME", "stable")
 
 
-def mirror(suite: str) -> str:
-    """Where apt here gets `suite` from; empty when apt does not say, and debootstrap's own default serves."""
+def mirror(wanted: str) -> str:
+    """Where apt here gets `wanted` from, or else this machine's own suite: a mirror has them all.
+
+    Empty when apt does not say, and debootstrap's own default serves.
+    """
     targets = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(RELEASE) $(CODENAME) $(COMPONENT) $(REPO_URI)"],
         capture_output=True,
         text=True,
     )
+    found: dict[str, str] = {}
     for line in targets.stdout.splitlines():
         release, _, rest = line.partition(" ")
         codename, _, rest = rest.partition(" ")
         component, _, uri = rest.partition(" ")
-        if suite in (release, codename) and component == "main" and uri.startswith(("http://", "https://")):
-            return uri
-    return ""
+        if component == "main" and uri.startswith(("http://", "https://")):
+            for name in (release, codename):
+                found.setdefault(name, uri)
+    return found.get(wanted) or found.get(suite(), "")
 
 
 def cgroups() -> list[Path]:

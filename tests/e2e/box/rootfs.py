@@ -22,12 +22,13 @@ def cache() -> Path:
     return Path(os.environ.get("TRIAGE_CACHE") or REPOSITORY / ".cache").absolute() / "box"
 
 
-def rootfs() -> Path:
-    """The root file system for today's recipe; built first, in minutes, where the cache has none.
+def rootfs(suite: str = "") -> Path:
+    """The root file system of a Debian suite, by default this machine's, for today's recipe; built first, in
+    minutes, where the cache has none.
 
     Raises BoxError with the end of debootstrap's output when it cannot be built.
     """
-    suite = host.suite()
+    suite = suite or host.suite()
     key = hashlib.sha256(suite.encode() + RECIPE.read_bytes()).hexdigest()[:12]
     target = cache() / f"rootfs-{suite}-{key}"
     if target.is_dir():
