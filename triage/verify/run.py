@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import cycle, islice
 
@@ -18,17 +17,19 @@ from triage.verify.events import (
     Concluded,
     Event,
     Listener,
-    LoadEnded,
-    LoadStarted,
     PhaseReached,
     Sampled,
     ignore,
 )
 from triage.verify.history import History
+from triage.verify.measure import measure
 from triage.verify.metrics import metrics_of
-from triage.verify.model import Load, Start, Verification
+from triage.verify.model import Start, Verification
+from triage.verify.options import Options
 from triage.verify.readiness import PROMPT, check_running, restart_and_wait
 from triage.verify.service import Service, service_of
+
+__all__ = ["Options", "verify"]
 
 OTHER_PROMPT = "Water boils at a temperature of"
 LONG_WORDS = ("One", "morning", "the", "river", "rose", "over", "its", "banks,", "and", "nobody", "slept.")
@@ -37,32 +38,6 @@ HARMLESS = ("status 400", "status 413", "status 422", "status 501", "timed out")
 SAMPLE_TOKENS = 16
 DYING = 10.0  # seconds that an engine may take to end after the request that killed it
 SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it is restarted
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to verify. Times in seconds.
-
-    `timeout` bounds the start; so much `patience` of silence in which the service does nothing ends it
-    before, 0 for never. `request_timeout` bounds one request, `load_timeout` all loads together: repeats
-    that would not fit into it are left out. Loads run at 1, at `concurrency` and at each of `sweep` at once.
-    """
-
-    restart: bool = True
-    timeout: float = 900.0
-    restart_budget: int = 0
-    patience: float = 300.0
-    request_timeout: float = 120.0
-    load_timeout: float = 300.0
-    prompt_tokens: int = 64
-    max_tokens: int = 32
-    requests: int = 8
-    concurrency: int = 4
-    sweep: tuple[int, ...] = ()
-    repeats: int = 3
-    api_key: str = field(default="", repr=False)
-    patches: tuple[str, ...] = ()  # ids of patches in place, for the record
-    store: bool = True
 
 
 def verify(
@@ -166,7 +141,7 @@ class _Run:
             return _failed(result, readiness.start.failure)
         result = self._exercised(replace(result, model=readiness.reply.model), readiness.reply, earlier)
         if result.verdict != "failed" and options.requests:
-            loads = self._loads(readiness.reply)
+            loads = measure(self._client, readiness.reply, options, self._on_event)
             result = replace(result, loads=loads, metrics=tuple(map(metrics_of, loads)))
         return self._still_there(result)
 
@@ -230,36 +205,6 @@ class _Run:
             if not error.startswith(HARMLESS):
                 return f"a prompt of {words} words failed: {error}", []
         return "", [f"no long prompt was answered: {error}"]
-
-    def _loads(self, like: Reply) -> tuple[Load, ...]:
-        options = self._options
-        end = time.monotonic() + options.load_timeout
-        run = uuid.uuid4().hex  # other prompts in every run, or a prefix cache would answer
-        self._load(like, 1, 1, f"{run} warm-up", end)
-        loads: list[Load] = []
-        took = 0.0
-        for repeat in range(1, options.repeats + 1):
-            began = time.monotonic()
-            if loads and began + took > end:
-                break
-            for level in sorted({1, options.concurrency, *options.sweep}):
-                count = max(options.requests, level)
-                self._on_event(LoadStarted(level, count, repeat, options.repeats))
-                loads.append(self._load(like, level, count, f"{run} {repeat} {level}", end))
-                self._on_event(LoadEnded(metrics_of(loads[-1]), repeat, options.repeats))
-            took = time.monotonic() - began
-        return tuple(loads)
-
-    def _load(self, like: Reply, concurrency: int, requests: int, seed: str, end: float) -> Load:
-        return self._client.load(
-            like,
-            requests=requests,
-            concurrency=concurrency,
-            prompt_tokens=self._options.prompt_tokens,
-            max_tokens=self._options.max_tokens,
-            seed=seed,
-            deadline=end - time.monotonic(),
-        )
 
     def _still_there(self, result: Verification) -> Verification:
         """The result, failed when the service has ended or was started again since it was ready."""
