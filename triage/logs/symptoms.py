@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from triage.logs import xids
 from triage.logs.line import MATCH_LIMIT, NO_RANKS, Line
 from triage.logs.model import Fault, FaultKind, Position
 from triage.logs.requests import introduces
@@ -150,24 +151,16 @@ def _oom(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     return replace(_of_process(symptom, line, match), key=("oom-kill", int(match["pid"])))
 
 
-_HARMLESS_XIDS = {
-    45: "follows of another GPU error",
-    63: "sets a bad row of memory aside, which ends no process",
-    92: "tells of errors that were corrected",
-    121: "tells of errors that were corrected",
-    154: "says what another GPU error asks for",
-}
-"""By NVIDIA's catalogue of Xids: those that end no process by themselves."""
-
-
-def _xid(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
+def _xid(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit | None:
     number = int(match["xid"])
     switch = line.text.startswith("SXid", match.start() - 1)
+    if switch and xids.is_more(line.text, match.end()):
+        return None
     hit = symptom.hit(
         line, type=f"{'S' * switch}Xid {number}", message=line.text[match.start() - switch :].strip()
     )
-    if not switch and number in _HARMLESS_XIDS:
-        hit = replace(hit, weighed=Weighed(Weight.CONSEQUENCE, f"Xid {number} {_HARMLESS_XIDS[number]}"))
+    weighed = xids.weigh(number, switch, line.text, match.end())
+    hit = replace(hit, weighed=weighed or hit.weighed)
     pid = _compiled(r".{0,80}\bpid='?(\d{1,10})").match(line.text, match.end())
     return replace(hit, fault=replace(hit.fault, pid=int(pid[1]) if pid else None, ranks=NO_RANKS))
 
