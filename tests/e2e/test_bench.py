@@ -14,11 +14,36 @@ import pytest
 from examples.story.prepare import SERVICE
 from examples.story.setup import prepare
 from examples.story.stage import HOST, UNIT, machine
+from triage.errors import RefusedError
+from triage.evidence.queries.systemd import Command
 from triage.hosts import ConnectionOptions, open_connection
-from triage.verify.dropin import DIRECTORY, DropIn
+from triage.verify.dropin import DIRECTORY, DropIn, command_of
 
 BRIEF = ("--requests", "2", "--repeats", "2", "--concurrency", "2", "--max-tokens", "16")
-ODD = ("odd name", "a b", '{"x": "$HOME"}', "100%", "back\\slash", "new\nline", "ünï", "")
+SAY = """#!/usr/bin/python3
+import json, os, sys
+known = {name: os.environ.get(name) for name in ("EXTRA", "NAME", "HOME")}
+print(json.dumps([sys.orig_argv, os.getuid(), os.getppid() == 1, known]), flush=True)
+"""
+SAYING = """[Service]
+Type=oneshot
+User=ops
+SyslogIdentifier=say
+EnvironmentFile=-/etc/say.env
+ExecStartPre=/bin/sh -c 'exit 0'
+ExecStart={line}
+"""
+LINES = (
+    r"""/usr/bin/python3 /usr/local/bin/say 'a b' "c \"d\" " ünï '' \x41 'new\nline' ';' 'back\\slash'""",
+    r"""/usr/bin/python3 /usr/local/bin/say %n %% 100%% '{"x": "y"}' $$HOME ${NAME} $EXTRA x${NAME}y""",
+    "-/usr/bin/python3 /usr/local/bin/say",
+    ":/usr/bin/python3 /usr/local/bin/say $EXTRA ${NAME} $$",
+    "+/usr/bin/python3 /usr/local/bin/say",
+    "!/usr/bin/python3 /usr/local/bin/say",
+    "@/usr/bin/python3 another-name /usr/local/bin/say",
+    "-:+@/usr/bin/python3 another-name /usr/local/bin/say $EXTRA",
+    r"""/bin/bash -c 'cd / && exec python3 /usr/local/bin/say "$$HOME" "${NAME}" $EXTRA "100%%"'""",
+)
 
 
 @pytest.fixture
@@ -88,7 +113,7 @@ def test_ctrl_c_leaves_it_as_it_was(stage, later: float):
 @pytest.mark.timeout(120)
 def test_the_host_takes_the_drop_in_away_when_nobody_comes_back(stage, connection):
     dropin = DropIn(connection, UNIT, "stop")
-    dropin.write("/bin/sleep", ("sleep", "600"), limit=3)
+    dropin.write(Command("/bin/sleep", ("sleep", "600"), frozenset()), limit=3)
     assert stage.property("ExecStart").startswith("{ path=/bin/sleep")
     deadline = time.monotonic() + 60
     while not is_as_it_was(stage):
@@ -96,17 +121,73 @@ def test_the_host_takes_the_drop_in_away_when_nobody_comes_back(stage, connectio
         time.sleep(0.5)
 
 
-@pytest.mark.timeout(120)
-def test_arguments_arrive_as_they_are(stage, connection):
-    """As systemd runs them: variables are its own business, so `$HOME` in quotes stays what it is."""
-    dropin = DropIn(connection, UNIT, "stop")
-    script = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(600)"
-    dropin.write("/usr/bin/python3", ("python3", "-c", script, *ODD), limit=100)
-    stage.box.run(["systemctl", "start", UNIT])
-    deadline = time.monotonic() + 30
-    while "odd name" not in (log := stage.box.run(["journalctl", "-u", UNIT, "-o", "cat"]).stdout):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert repr(list(ODD)) in log
-    dropin.remove()
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("lost", ["killed", "line cut"])
+def test_what_was_measured_outlives_a_kill_and_a_line_that_is_cut(stage, lost: str):
+    words = [sys.executable, "-m", "triage", "bench", HOST, "--layouts", "tp1,tp2", "--yes", *BRIEF]
+    kept = Path(stage.environment["XDG_STATE_HOME"]) / "triage" / "benches" / f"{UNIT}@{HOST}.json"
+    with subprocess.Popen(
+        words, env=stage.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(kept.exists, process)
+        wait_until(lambda: "--tp-size 2" in stage.property("ExecStart"), process)
+        if lost == "killed":
+            process.kill()
+        else:
+            stage.box.run("kill -9 $(pgrep -f '^sshd: root')")  # and this command's own
+        out, err = process.communicate(timeout=100)
+    found = json.loads(kept.read_text())
+    ready = [(one["name"], one["verification"]["start"]["ready"]) for one in found["layouts"]]
+    assert ready == [("tp1", True)]
+    assert (found["best"], found["left"]) == ("tp1", ["tp2"])
+    if lost == "killed":
+        refused = stage.run("bench", HOST, "--layouts", "tp1", "--yes", *BRIEF)
+        assert refused.returncode == 4
+        assert "triage-restore-" in refused.stderr
+        stage.box.run(["systemctl", "start", "triage-restore-sglang_kimi_service.service"])
+    else:
+        assert process.returncode == 3, err
+        assert "not measured: tp2" in out
+        assert str(kept) in err
     assert is_as_it_was(stage)
+
+
+@pytest.mark.timeout(120)
+def test_a_command_means_the_same_in_the_drop_in(stage, connection):
+    """Prefixes, quotes, specifiers, variables, shells: what the service sees of them."""
+    stage.box.put("/usr/local/bin/say", SAY)
+    stage.box.put("/etc/say.env", "EXTRA=--one '--two three'\nNAME=a b\n")
+    for line in LINES:
+        stage.box.put("/etc/systemd/system/say.service", SAYING.format(line=line))
+        stage.box.run(["systemctl", "daemon-reload"])
+        own = said(stage.box)
+        command = command_of(connection, "say.service")
+        dropin = DropIn(connection, "say.service", "stop")
+        dropin.write(command, limit=100)
+        assert said(stage.box) == own, line
+        dropin.remove()
+    several = SAYING.format(line="/bin/true\nExecStart=/bin/true")
+    stage.box.put("/etc/systemd/system/say.service", several)
+    stage.box.run(["systemctl", "daemon-reload"])
+    with pytest.raises(RefusedError, match="several commands"):
+        command_of(connection, "say.service")
+
+
+def said(box) -> str:
+    """What the service printed of its arguments, its user and its environment."""
+    box.run(["systemctl", "restart", "say.service"], check=False)
+    run = box.run(["systemctl", "show", "--value", "-p", "InvocationID", "say.service"]).stdout.strip()
+    deadline = time.monotonic() + 20
+    log = ["journalctl", "-o", "cat", "-t", "say", f"_SYSTEMD_INVOCATION_ID={run}"]
+    while not (told := box.run(log).stdout):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return told
+
+
+def wait_until(is_so, process) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -144,6 +144,7 @@ def test_sglang_arguments(words: str, expected: dict[str, str]) -> None:
             ("M",),
         ),
         ("--enforce-eager M", {"enforce-eager": ""}, ("M",)),
+        ("--tp 4 --port 80 M", {"tensor-parallel-size": "4", "port": "80"}, ("M",)),
         (
             "--enable-prefix-caching --no-enable-chunked-prefill M --max-model-len -1",
             {"enable-prefix-caching": "", "no-enable-chunked-prefill": "", "max-model-len": "-1"},

@@ -8,6 +8,7 @@ import pytest
 
 from tests.verify.test_compare import figures, result
 from triage.evidence.model import Layout
+from triage.evidence.queries.systemd import Command
 from triage.verify.bench import Measured, recommended
 from triage.verify.dropin import content, quoted
 
@@ -30,6 +31,20 @@ def test_among_those_that_do_alike_the_one_that_serves_most():
     best, reason = recommended([slow, *alike])
     assert best == PP8
     assert "tp8, pp8 do not differ by more than repeats do" in reason
+
+
+def test_a_clear_difference_is_one_although_the_slow_one_varies():
+    best, reason = recommended([measured(TP8, (427, 580), (437, 560)), measured(PP8, (25, 60), (71, 190))])
+    assert (best, reason) == (TP8, "tokens/s of one stream: tp8 432.0, pp8 48.0")
+
+
+def test_where_tokens_come_in_bursts_whole_answers_count():
+    steady = measured(TP8, (40, 100), (41, 100))
+    alone, together = figures(900, 90)
+    repeat = (replace(alone, output_throughput=20.0, near_zero_gaps=0.9), together)
+    best, reason = recommended([steady, Measured(PP8, result(repeat, repeat))])
+    assert best == TP8
+    assert "of whole answers: those of pp8 come in bursts" in reason
 
 
 def test_one_that_failed_is_never_recommended():
@@ -59,7 +74,7 @@ def test_one_that_died_after_its_load_is_never_recommended():
 )
 def test_an_argument_stays_one_argument(word: str, written: str):
     assert quoted(word) == written
-    assert content("/bin/x", ("x", word)).splitlines()[2:] == [
+    assert content(Command("/bin/x", ("x", word), frozenset())).splitlines()[2:] == [
         "ExecStart=",
         f'ExecStart=@"/bin/x" "x" {written}',
     ]

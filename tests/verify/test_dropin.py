@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from tests.verify.test_compare import figures, result
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment, Layout
+from triage.evidence.queries.systemd import Command
 from triage.hosts.local import LocalConnection
 from triage.verify import bench as benching
 from triage.verify import dropin
@@ -41,8 +43,9 @@ fi
 """
 
 
-def exec_start(argv: tuple[str, ...]) -> str:
-    return json.dumps({"type": "a(sasb)", "data": [[argv[0], list(argv), False]]})
+def exec_start(*commands: tuple[str, ...], flags: object = ()) -> str:
+    data = [[argv[0], list(argv), flags, 0] for argv in commands]
+    return json.dumps({"type": "a(sasas)", "data": data})
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,13 @@ class Machine:
     def calls(self) -> list[str]:
         return (self.directory / "calls").read_text().splitlines()
 
-    def bench(self, *layouts: Layout) -> Bench:
+    def bench(self, *layouts: Layout, told: Callable[[Bench], None] = lambda bench: None) -> Bench:
         deployment = Deployment("kimi", engine="sglang", unit=UNIT)
-        return bench(LocalConnection(), deployment, layouts, Options())
+        return bench(LocalConnection(), deployment, layouts, Options(), on_measured=told)
+
+    def runs(self, layout: Layout) -> None:
+        """Whatever its arguments say."""
+        (self.directory / "runs").write_text(json.dumps(asdict(layout)))
 
 
 @pytest.fixture
@@ -74,7 +81,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("HERE", str(tmp_path))
     monkeypatch.setattr(dropin, "DIRECTORY", str(tmp_path / "units"))
-    return Machine(tmp_path)
+
+    def discover(*_: object) -> list[Deployment]:
+        layout = Layout(**json.loads((tmp_path / "runs").read_text()))
+        return [Deployment("kimi", state="active", layout=layout, arguments={"tp-size": "$TP"})]
+
+    monkeypatch.setattr(benching, "discover", discover)
+    machine = Machine(tmp_path)
+    machine.runs(Layout(tp=8))
+    return machine
 
 
 def measuring(monkeypatch: pytest.MonkeyPatch, machine: Machine, outcome: Any) -> None:
@@ -120,6 +135,96 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_restored(machine: Mach
     assert "by itself, within 41 minutes" in found.notes[0]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UnreachableError("a", "b", "lost", "")])
+def test_what_was_measured_is_told_before_the_rest_is_cut(machine: Machine, monkeypatch, error):
+    measuring(monkeypatch, machine, result(figures(20, 80)))
+    told: list[Bench] = []
+
+    def cut(so_far: Bench) -> None:
+        told.append(so_far)
+        raise error
+
+    with pytest.raises(type(error)):
+        machine.bench(Layout(tp=8), Layout(pp=8), told=cut)
+    assert [(one.layout, one.verification.metrics != ()) for one in told[0].measured] == [
+        (Layout(tp=8), True)
+    ]
+    assert (told[0].best, told[0].left) == (Layout(tp=8), (Layout(pp=8),))
+    assert not machine.dropin.exists()
+
+
+def test_a_layout_that_a_variable_overrules_has_failed(machine: Machine, monkeypatch):
+    machine.runs(Layout(tp=4))
+    measuring(monkeypatch, machine, result(figures(20, 80)))
+    found = machine.bench(Layout(tp=8))
+    assert (found.best, found.measured[0].verification.verdict) == (None, "failed")
+    assert found.measured[0].verification.reason.startswith("it runs tp4: a variable or a script")
+
+
+def test_secrets_of_the_command_are_run_and_not_shown(machine: Machine, monkeypatch):
+    keyed = (*COMMAND, "--api-key", "sk-0123456789abcdefghij", "--tp-size", "4")
+    (machine.directory / "own.json").write_text(exec_start(keyed))
+    written: list[str] = []
+
+    def verify(*_: object) -> Any:
+        written.append(machine.dropin.read_text())
+        return result(figures(20, 80))
+
+    monkeypatch.setattr(benching, "verify", verify)
+    (machine.directory / "changed.json").write_text(exec_start((*keyed[:-2], "--tp-size", "8")))
+    machine.bench(Layout(tp=8))
+    assert '"--api-key" "sk-0123456789abcdefghij" "--tp-size" "8"' in written[0]
+    (machine.directory / "overruled").touch()
+    with pytest.raises(RefusedError, match="systemd goes on with") as refused:
+        machine.bench(Layout(tp=8))
+    assert "sk-0123" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ([], "ExecStart=@"),
+        (["ignore-failure", "no-env-expand", "privileged"], "ExecStart=-:+@"),
+        (["ambient"], "ExecStart=!!@"),
+    ],
+)
+def test_prefixes_are_kept(machine: Machine, monkeypatch, flags: list[str], line: str):
+    (machine.directory / "own.json").write_text(exec_start(COMMAND, flags=flags))
+    changed = (*COMMAND, "--tp-size", "8")
+    (machine.directory / "changed.json").write_text(exec_start(changed, flags=flags))
+    written: list[str] = []
+
+    def verify(*_: object) -> Any:
+        written.append(machine.dropin.read_text())
+        return result(figures(20, 80))
+
+    monkeypatch.setattr(benching, "verify", verify)
+    machine.bench(Layout(tp=8))
+    assert f'\n{line}"/bin/python" "/bin/python" "-m"' in written[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (exec_start(COMMAND, COMMAND), "several commands"),
+        (exec_start(COMMAND, flags=["via-shell"]), "in a way of its own: via-shell"),
+        (exec_start(COMMAND, flags=False), "older than 243"),
+        ("", "does not tell its command"),
+    ],
+)
+def test_a_command_that_would_not_mean_the_same_is_left_alone(machine: Machine, answer: str, reason: str):
+    (machine.directory / "own.json").write_text(answer)
+    with pytest.raises(RefusedError, match=reason):
+        machine.bench(Layout(tp=8))
+    assert not machine.dropin.parent.exists()
+
+
+def test_one_node_of_several_is_left_alone(machine: Machine):
+    deployment = Deployment("kimi", engine="sglang", unit=UNIT, arguments={"nnodes": "2"})
+    with pytest.raises(RefusedError, match="one of several nodes"):
+        bench(LocalConnection(), deployment, [Layout(tp=8)], Options())
+
+
 def test_a_command_that_does_not_change_is_not_measured(machine: Machine, monkeypatch):
     (machine.directory / "overruled").touch()
     measuring(monkeypatch, machine, result(figures(20, 80)))
@@ -145,7 +250,7 @@ def test_where_nothing_could_be_written_nothing_is_restarted(machine: Machine):
 
 def test_removing_twice_restarts_once(machine: Machine):
     one = DropIn(LocalConnection(), UNIT, "restart")
-    one.write(COMMAND[0], (*COMMAND, "--tp-size", "8"), 60)
+    one.write(Command(COMMAND[0], (*COMMAND, "--tp-size", "8"), frozenset()), 60)
     one.remove()
     one.remove()
     assert machine.calls.count("restart --no-block kimi.service") == 1

@@ -42,6 +42,7 @@ def test_what_is_none_is_refused(text: str):
         ((*SGLANG, "--tensor_parallel_size", "8"), "sglang", "pp8", (*SGLANG, "--pp-size", "8")),
         ((*VLLM, "-tp", "4"), "vllm", "pp4", (*VLLM, "--pipeline-parallel-size", "4")),
         ((*VLLM, "-tp=4", "--enable-expert-parallel"), "vllm", "tp4", (*VLLM, "--tensor-parallel-size", "4")),
+        ((*VLLM[:3], "-ep", *VLLM[3:]), "vllm", "tp4", (*VLLM, "--tensor-parallel-size", "4")),
         (VLLM, "vllm", "ep4", (*VLLM, "--tensor-parallel-size", "4", "--enable-expert-parallel")),
     ],
 )  # fmt: skip
@@ -78,6 +79,11 @@ def test_what_was_asked_for_is_read_back(argv, name: str):
     launch = recognise(with_layout(argv, "sglang", parse_layout(name)))
     assert launch is not None
     assert layout_of("sglang", parse_arguments("sglang", launch.arguments)[0]) == parse_layout(name)
+
+
+def test_a_layout_that_the_engine_cannot_be_asked_for_is_refused():
+    with pytest.raises(UsageError, match="trying tp4ep2: vllm's arguments for it mean tp4ep4"):
+        with_layout(VLLM, "vllm", parse_layout("tp4ep2"))
 
 
 @pytest.mark.parametrize(

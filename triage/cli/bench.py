@@ -28,7 +28,7 @@ from triage.cli.verify import ConcurrencyOption, listener, loads_of
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from triage.evidence.model import Deployment, Layout
     from triage.hosts.connection import Connection
@@ -61,12 +61,11 @@ def bench(
     """Restart the service on HOST with each layout, measure it, and say which serves best.
 
     The unit's file is not touched: another command is put above it for a while, and taken away at the
-    end, by the host itself if need be. Exit code 1 when no layout became ready, 3 when that is still to come.
+    end, by the host itself if need be. What was measured is shown also when the rest was cut.
+    Exit code 1 when no layout became ready, 3 when the unit is not as it was yet.
     """
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
-    from triage.report import bench as report
-    from triage.report import json
 
     wanted = layouts_of(layouts)
     loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
@@ -77,16 +76,29 @@ def bench(
     with connected(reached, ssh_config, host_key, become) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
         _agree(deployment, wanted, host, yes)
-        result = bench_on(connection, deployment, wanted, options, known)
-    if format is Format.JSON:
-        print(json.dumps(report.document(result)))
-    else:
-        screen = console.stdout()
-        for line in report.lines(result):
-            screen.print(line, soft_wrap=True)
+        measured: list[Bench] = []
+        try:
+            result = bench_on(connection, deployment, wanted, options, known, measured.append)
+        except (KeyboardInterrupt, TriageError):
+            if measured:
+                _show(measured[-1], format)
+            raise
+    _show(result, format)
     if result.notes:
         raise typer.Exit(ExitCode.UNREACHABLE)
     raise typer.Exit(ExitCode.OK if result.best else ExitCode.FOUND)
+
+
+def _show(result: Bench, format: Format) -> None:
+    from triage.report import bench as report
+    from triage.report import json
+
+    if format is Format.JSON:
+        print(json.dumps(report.document(result)))
+        return
+    screen = console.stdout()
+    for line in report.lines(result):
+        screen.print(line, soft_wrap=True)
 
 
 def layouts_of(names: str) -> list[Layout]:
@@ -102,10 +114,23 @@ def bench_on(
     layouts: Sequence[Layout],
     options: Options,
     known: Knowledge,
+    on_measured: Callable[[Bench], None] = lambda so_far: None,
 ) -> Bench:
-    """What the layouts do here; a start that died is diagnosed, Ctrl-C says how the service is left."""
+    """What the layouts do here; a start that died is diagnosed, Ctrl-C says how the service is left.
+
+    What is measured is kept after each layout: a lost connection, Ctrl-C and a kill leave it there.
+    """
     from triage.verify.bench import bench
+    from triage.verify.kept import Kept
     from triage.verify.layouts import name_of
+
+    kept = Kept(connection.name, deployment.name)
+
+    def keep(so_far: Bench) -> None:
+        from triage.report import bench as report
+
+        on_measured(so_far)
+        kept.write(report.document(so_far))
 
     def on_layout(layout: Layout) -> None:
         if sys.stderr.isatty():
@@ -116,9 +141,12 @@ def bench_on(
 
     with listener() as on_event:
         try:
-            return bench(connection, deployment, layouts, options, on_event, on_layout, cause)
+            return bench(connection, deployment, layouts, options, on_event, on_layout, keep, cause)
         except KeyboardInterrupt:
-            print(f"interrupted; the command of {deployment.name} is as it was", file=sys.stderr)
+            print(f"interrupted; the command of {deployment.name} is as it was{kept}", file=sys.stderr)
+            raise
+        except TriageError as error:
+            error.happened += str(kept)
             raise
 
 

@@ -78,6 +78,7 @@ SIZES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+_SINGLE = frozenset({"host", "port", *(flag for sizes in SIZES.values() for flag in sizes.values())})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
@@ -161,7 +162,7 @@ def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str
     """Flags by name, without dashes and with `-` for `_`, and the words that belong to no flag.
 
     A flag that is given again counts by its last value, as it does for the engines. Several values
-    are joined by a blank. A word that begins with `-` and a digit is a value.
+    are joined by a blank; a size takes one. A word that begins with `-` and a digit is a value.
     """
     aliases = ALIASES.get(engine, EMPTY)
     found: dict[str, str] = {}
@@ -174,7 +175,7 @@ def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str
             name = aliases.get(name, name)
             found[name] = match[2] or ""
             current = "" if match[2] is not None or _SWITCH.match(name) else name
-        elif current:
+        elif current and not (found[current] and current in _SINGLE):
             found[current] = f"{found[current]} {word}" if found[current] else word
         else:
             loose.append(word)

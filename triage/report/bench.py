@@ -22,9 +22,12 @@ def lines(result: Bench) -> Iterator[Text]:
     for one in result.measured:
         yield from _row(one, one.layout == result.best)
     best = name_of(result.best) if result.best else "none"
+    title = "BEST SO FAR" if result.left else "RECOMMENDED"
     yield Text.assemble(
-        ("RECOMMENDED  ", "bold cyan"), (best, "bold green"), f": {safe_line(result.reason, 1000)}"
+        (f"{title}  ", "bold cyan"), (best, "bold green"), f": {safe_line(result.reason, 1000)}"
     )
+    if result.left:
+        yield Text(f"not measured: {', '.join(map(name_of, result.left))}", "yellow")
     for note in result.notes:
         yield Text(f"note: {safe_line(note)}", "yellow")
 
@@ -57,5 +60,6 @@ def document(result: Bench) -> dict[str, Any]:
         ],
         "best": None if result.best is None else name_of(result.best),
         "reason": result.reason,
+        "left": list(map(name_of, result.left)),
         "notes": list(result.notes),
     }

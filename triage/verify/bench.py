@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 
 from triage.errors import RefusedError, TriageError
+from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment, Layout
-from triage.evidence.queries.systemd import UnitCommand
 from triage.hosts.connection import Connection
-from triage.verify.compare import FLOOR
-from triage.verify.dropin import DropIn
+from triage.verify.compare import BURSTS, FLOOR
+from triage.verify.dropin import DropIn, command_of
 from triage.verify.events import Listener, ignore
 from triage.verify.layouts import name_of, with_layout
 from triage.verify.model import Metrics, Verification
@@ -38,7 +38,7 @@ class Measured:
 class Bench:
     """`best` is None where nothing can be recommended; `reason` says why it is, or is not.
 
-    `notes` say where the deployment is not as it was yet.
+    `notes` say where the deployment is not as it was yet. `left` were asked for and not measured.
     """
 
     deployment: str
@@ -47,6 +47,7 @@ class Bench:
     best: Layout | None
     reason: str
     notes: tuple[str, ...] = ()
+    left: tuple[Layout, ...] = ()
 
 
 Explain = Callable[[], str]
@@ -59,36 +60,69 @@ def bench(
     options: Options,
     on_event: Listener = ignore,
     on_layout: Callable[[Layout], None] = lambda layout: None,
+    on_measured: Callable[[Bench], None] = lambda so_far: None,
     explain: Explain = lambda: "",
 ) -> Bench:
     """Measure each layout, then restore the deployment, whatever happened.
 
-    `explain` is asked for the cause when a start died. Raises RefusedError, before anything is changed,
-    where the deployment is no systemd unit, its command hides the arguments, or another bench is at work;
-    TriageError when the host is lost, and then the host restores it by itself.
+    `on_measured` gets what is known after each layout: who is cut has that. `explain` is asked for the
+    cause when a start died. Raises RefusedError, before anything is changed, where the deployment is no
+    systemd unit, its command cannot be changed without changing what it means, or another bench is at
+    work; TriageError when the host is lost, and then the host restores it by itself.
     """
-    if not deployment.unit or not deployment.engine or deployment.manager == "systemd-user":
-        raise RefusedError(
-            "change the layout of",
-            f"{deployment.name} on {connection.name}",
-            "this is done for SGLang and vLLM as units of the system's own systemd",
-            "change its arguments, and run triage verify for each",
-        )
-    command = LiveEvidence(connection).ask(UnitCommand(deployment.unit)).require()
-    commands = {layout: with_layout(command.argv, deployment.engine, layout) for layout in layouts}
+    _require_fit(connection, deployment)
+    command = command_of(connection, deployment.unit)
+    commands = {
+        layout: replace(command, argv=with_layout(command.argv, deployment.engine, layout))
+        for layout in layouts
+    }
     options = replace(options, restart=True, store=False)
     limit = options.timeout + EXERCISES * options.request_timeout + options.load_timeout + SLACK
-    measured = []
+    measured: list[Measured] = []
+
+    def so_far() -> Bench:
+        left = tuple(commands)[len(measured) :]
+        return Bench(deployment.name, deployment.layout, tuple(measured), *recommended(measured), left=left)
+
     dropin = _dropin(connection, deployment.unit)
     with _restoring(dropin, limit) as notes:
-        for layout, argv in commands.items():
+        for layout, changed in commands.items():
             on_layout(layout)
-            dropin.write(command.program, argv, limit)
+            dropin.write(changed, limit)
             result = verify(connection, deployment, options, on_event)
             cause = explain() if result.start.died else ""
-            measured.append(Measured(layout, replace(result, arguments=_sizes(layout)), cause))
-    best, reason = recommended(measured)
-    return Bench(deployment.name, deployment.layout, tuple(measured), best, reason, tuple(notes))
+            result = _as_asked(connection, deployment, layout, replace(result, arguments=_sizes(layout)))
+            measured.append(Measured(layout, result, cause))
+            on_measured(so_far())
+    return replace(so_far(), notes=tuple(notes))
+
+
+def _require_fit(connection: Connection, deployment: Deployment) -> None:
+    if not deployment.unit or not deployment.engine or deployment.manager == "systemd-user":
+        happened = "this is done for SGLang and vLLM as units of the system's own systemd"
+    elif deployment.arguments.get("nnodes", "1") not in ("", "1"):
+        happened = "it is one of several nodes, which have to change together"
+    else:
+        return
+    raise RefusedError(
+        "change the layout of",
+        f"{deployment.name} on {connection.name}",
+        happened,
+        "change its arguments, and run triage verify for each",
+    )
+
+
+def _as_asked(
+    connection: Connection, deployment: Deployment, layout: Layout, result: Verification
+) -> Verification:
+    """The result, failed where another layout was measured: a variable or a script may have the last word."""
+    if not result.start.ready or result.start.died:
+        return result
+    found = discover(LiveEvidence(connection), deployment.unit)[0]
+    if found.layout == layout or found.state != "active" or not found.arguments:
+        return result
+    reason = f"it runs {name_of(found.layout)}: a variable or a script has other sizes than its arguments"
+    return replace(result, verdict="failed", reason=reason)
 
 
 def _dropin(connection: Connection, unit: str) -> DropIn:
@@ -131,51 +165,62 @@ def _remove(dropin: DropIn) -> None:
 def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
     """The layout that answers one user fastest; among those that do alike, the one that serves most.
 
-    A difference within what repeats differ by is none.
+    A difference within what repeats differ by is none. Where tokens come in bursts, the rate between the
+    first and the last says nothing, and that of whole answers counts.
     """
     good = [one for one in measured if _is_measured(one.verification)]
     if not good:
         return None, "no layout became ready and answered every request"
     if len(good) < 2:
         return good[0].layout, f"only {name_of(good[0].layout)} became ready and answered every request"
-    rates = {one.layout: _values(one.verification, low=True) for one in good}
-    most = {one.layout: _values(one.verification, low=False) for one in good}
+    bursts = [name_of(one.layout) for one in good if _in_bursts(one.verification)]
+    rates = {one.layout: _rates(one.verification, whole=bool(bursts)) for one in good}
+    served = {one.layout: _served(one.verification) for one in good}
     fastest = max(rates, key=lambda layout: median(rates[layout]))
     alike = [layout for layout in rates if not _clearly_less(rates[layout], rates[fastest])]
-    best = max(alike, key=lambda layout: median(most[layout]))
-    told = ", ".join(
-        f"{name_of(one.layout)} {median(rates[one.layout]):.1f}"
-        for one in sorted(good, key=lambda one: -median(rates[one.layout]))
-    )
-    reason = f"tokens/s of one stream: {told}"
+    best = max(alike, key=lambda layout: median(served[layout]))
+    reason = f"tokens/s of one stream: {_told(rates, sorted(rates, key=lambda one: -median(rates[one])))}"
+    if bursts:
+        reason += f" (of whole answers: those of {', '.join(bursts)} come in bursts)"
     if len(alike) > 1:
         names = ", ".join(map(name_of, alike))
-        served = ", ".join(f"{name_of(layout)} {median(most[layout]):.1f}" for layout in alike)
-        reason += f"; {names} do not differ by more than repeats do; tokens/s of all streams: {served}"
+        reason += f"; {names} do not differ by more than repeats do; of all streams: {_told(served, alike)}"
     return best, reason
 
 
+def _told(values: Mapping[Layout, Sequence[float]], layouts: Sequence[Layout]) -> str:
+    return ", ".join(f"{name_of(layout)} {median(values[layout]):.1f}" for layout in layouts)
+
+
 def _is_measured(result: Verification) -> bool:
-    return result.verdict != "failed" and all(_values(result, low) for low in (True, False))
+    return bool(result.verdict != "failed" and _rates(result, whole=True) and _served(result))
 
 
-def _values(result: Verification, low: bool) -> list[float]:
-    """The decode rate of single streams, or the throughput of the most streams, of each repeat."""
-    levels = sorted({one.concurrency for one in result.metrics})
-    if not levels:
-        return []
-    at = [one for one in result.metrics if one.concurrency == (levels[0] if low else levels[-1])]
-    return [value for one in at if (value := _figure(one, low))]
+def _at(result: Verification, which: Callable[[Iterable[int]], int]) -> list[Metrics]:
+    """Each repeat at the lowest or the highest number of streams."""
+    levels = {one.concurrency for one in result.metrics}
+    return [one for one in result.metrics if one.concurrency == which(levels)]
 
 
-def _figure(metrics: Metrics, low: bool) -> float | None:
-    return metrics.decode_rate if low else metrics.output_throughput
+def _in_bursts(result: Verification) -> bool:
+    return any(one.decode_rate is None or one.near_zero_gaps > BURSTS for one in _at(result, min))
+
+
+def _rates(result: Verification, whole: bool) -> list[float]:
+    """Tokens/s of single streams, of each repeat: of whole answers, or once the first token is there."""
+    values = (one.output_throughput if whole else one.decode_rate for one in _at(result, min))
+    return [value for value in values if value]
+
+
+def _served(result: Verification) -> list[float]:
+    """Tokens/s of the most streams together, of each repeat."""
+    return [one.output_throughput for one in _at(result, max) if one.output_throughput]
 
 
 def _clearly_less(values: Sequence[float], than: Sequence[float]) -> bool:
     """By more than either side's repeats differ, and by more than is ever claimed."""
-    spread = max(FLOOR, *((max(side) - min(side)) / median(side) for side in (values, than)))
-    return median(values) < median(than) * (1 - spread)
+    spread = max(FLOOR * median(than), *(max(side) - min(side) for side in (values, than)))
+    return median(values) < median(than) - spread
 
 
 def _sizes(layout: Layout) -> dict[str, str]:

@@ -10,13 +10,21 @@ import shlex
 from collections.abc import Sequence
 
 from triage.errors import RefusedError, UnreachableError
-from triage.evidence.live import LiveEvidence
+from triage.evidence.model import Unanswered
 from triage.evidence.queries.systemd import Command, UnitCommand
+from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.verify.service import SystemdService, reason_of, refused
 
 DIRECTORY = "/run/systemd/system"
 FILE = "zz-triage-layout.conf"  # read after an administrator's own, whose last word would count else
+PREFIXES = {  # of ExecStart, by what systemd calls them; systemd.service(5), "Command lines"
+    "ignore-failure": "-",
+    "no-env-expand": ":",
+    "privileged": "+",
+    "no-setuid": "!",
+    "ambient": "!!",
+}
 
 _WRITE = """
 set -e
@@ -61,21 +69,21 @@ class DropIn:
                 f"systemctl start {self._timer}.service, there, to end it now",
             )
 
-    def write(self, program: str, argv: Sequence[str], limit: float) -> None:
+    def write(self, command: Command, limit: float) -> None:
         """Let the unit run this command from its next start on, for at most `limit` seconds.
 
         Then the host itself removes it, should nobody come back. Raises RefusedError where systemd does
         not take it over.
         """
         words = (self._directory, FILE, self._timer, f"{max(1, round(limit))}s", self._restore())
-        text = content(program, argv).encode("utf-8", "surrogatepass")
+        text = content(command).encode("utf-8", "surrogatepass")
         self._run("write a drop-in for", ("sh", "-c", _WRITE, "sh", *words), stdin=text)
-        command = LiveEvidence(self._connection).ask(UnitCommand(self._unit)).value
-        if command is not None and command != Command(program, tuple(argv)):
+        found = command_of(self._connection, self._unit)
+        if found != command:
             raise RefusedError(
                 "change the command of",
                 f"{self._unit} on {self._connection.name}",
-                f"systemd goes on with {shlex.join(command.argv)[:200]}",
+                f"systemd goes on with {shown(found.argv)}",
                 f"systemctl cat {self._unit}",
             )
 
@@ -99,10 +107,46 @@ class DropIn:
         raise UnreachableError(*what, f"systemctl cat {self._unit}")
 
 
-def content(program: str, argv: Sequence[str]) -> str:
-    """The drop-in. `argv` is as systemd has it after specifiers and before variables: `$` stays."""
-    command = " ".join((f"@{quoted(program)}", *map(quoted, argv)))
-    return f"# written by triage bench; removed when it ends\n[Service]\nExecStart=\nExecStart={command}\n"
+def command_of(connection: Connection, unit: str) -> Command:
+    """What a unit runs, with the secrets in it: it is to be run again, and not to be shown.
+
+    Raises RefusedError where another drop-in could not mean the same.
+    """
+    query = UnitCommand(unit)
+    output = connection.run(query.argv(), timeout=query.timeout, limit=query.limit)
+    try:
+        command = query.parse(query.decode(output))
+    except Unanswered as reason:
+        raise _unfit(connection, unit, f"systemd does not tell its command: {reason}") from None
+    if not command.alone:
+        raise _unfit(connection, unit, "it has several commands (ExecStart), one after the other")
+    if command.flags is None:
+        raise _unfit(connection, unit, "its systemd is older than 243, and tells no prefixes of a command")
+    unknown = sorted(command.flags - PREFIXES.keys())
+    if unknown:
+        raise _unfit(connection, unit, f"its command is run in a way of its own: {', '.join(unknown)}")
+    return command
+
+
+def _unfit(connection: Connection, unit: str, happened: str) -> RefusedError:
+    return RefusedError(
+        "change the command of",
+        f"{unit} on {connection.name}",
+        happened,
+        f"systemctl cat {unit}, there; change its arguments by hand, and run triage verify for each",
+    )
+
+
+def content(command: Command) -> str:
+    """The drop-in. Arguments are as systemd has them after specifiers and before variables: `$` stays."""
+    prefixes = "".join(sign for flag, sign in PREFIXES.items() if flag in (command.flags or ()))
+    line = " ".join((f"{prefixes}@{quoted(command.program)}", *map(quoted, command.argv)))
+    return f"# written by triage bench; removed when it ends\n[Service]\nExecStart=\nExecStart={line}\n"
+
+
+def shown(argv: Sequence[str]) -> str:
+    """A command for a message: short, and without its secrets."""
+    return Redactor().redact(shlex.join(argv))[:200]
 
 
 def quoted(word: str) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from triage.errors import RefusedError, UsageError
-from triage.evidence.commandline import ALIASES, SIZES, Engine, recognise
+from triage.evidence.commandline import ALIASES, SIZES, Engine, layout_of, parse_arguments, recognise
 from triage.evidence.model import Layout
+from triage.evidence.redaction import Redactor
 
 MAX_SIZE = 4096
 EXPERT_SWITCH = "enable-expert-parallel"  # vLLM has this instead of a size
@@ -50,7 +51,7 @@ def with_layout(argv: Sequence[str], engine: Engine, layout: Layout) -> tuple[st
     """The launch command for another layout: every size is set, nothing else is touched.
 
     A script behind a shell's -c is changed in its text. Raises RefusedError where the command does not
-    show where its arguments are.
+    show where its arguments are, UsageError for a layout that the engine has no arguments for.
     """
     words = list(argv)
     launch = recognise(words)
@@ -61,9 +62,26 @@ def with_layout(argv: Sequence[str], engine: Engine, layout: Layout) -> tuple[st
         if not _START.search(words[script]):
             raise _unclear(words)
         words[script] = _in_text(words[script], engine, layout)
-        return tuple(words)
-    start = len(words) - len(launch.arguments)
-    return (*words[:start], *_sized(launch.arguments, engine, layout))
+    else:
+        start = len(words) - len(launch.arguments)
+        words[start:] = _sized(launch.arguments, engine, layout)
+    _require(words, engine, layout)
+    return tuple(words)
+
+
+def _require(words: Sequence[str], engine: Engine, layout: Layout) -> None:
+    """Read back, the command asks for this layout."""
+    launch = recognise(words)
+    if launch is None:
+        raise _unclear(words)
+    found = layout_of(engine, parse_arguments(engine, launch.arguments)[0])
+    if found != layout:
+        raise UsageError(
+            "trying",
+            name_of(layout),
+            f"{engine}'s arguments for it mean {name_of(found)}",
+            f"name {name_of(found)}, or leave it out",
+        )
 
 
 def _script_at(words: Sequence[str]) -> int | None:
@@ -78,16 +96,19 @@ def _script_at(words: Sequence[str]) -> int | None:
 
 def _sized(words: Sequence[str], engine: Engine, layout: Layout) -> Iterator[str]:
     """The arguments, without those of the layout, and these."""
-    spellings = {
-        spelling for flag in _flags(engine, layout) for spelling in (flag, *_other_spellings(engine, flag))
+    flags = {
+        spelling: flag
+        for flag in _flags(engine, layout)
+        for spelling in (flag, *_other_spellings(engine, flag))
     }
     skip = False
     for word in words:
         name, equals, _ = word.lstrip("-").partition("=")
+        flag = flags.get(name.replace("_", "-")) if word.startswith("-") else None
         if skip:
             skip = False
-        elif word.startswith("-") and name.replace("_", "-") in spellings:
-            skip = not equals and name.replace("_", "-") != EXPERT_SWITCH
+        elif flag:
+            skip = not equals and flag != EXPERT_SWITCH
         else:
             yield word
     for flag, value in _flags(engine, layout).items():
@@ -126,7 +147,7 @@ def _other_spellings(engine: Engine, flag: str) -> list[str]:
 def _unclear(words: Sequence[str]) -> RefusedError:
     return RefusedError(
         "change the layout of",
-        " ".join(words)[:200],
+        Redactor().redact(" ".join(words))[:200],
         "the command does not show the engine's arguments: a script or a variable holds them",
         "put them into ExecStart, or change the layout there and run triage verify for each",
     )

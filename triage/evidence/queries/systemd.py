@@ -141,17 +141,24 @@ class UnitProperties(Query[Unit]):
 
 @dataclass(frozen=True)
 class Command:
-    """The program of an ExecStart, and its arguments from argv[0] on."""
+    """The first ExecStart of a unit: its program, and its arguments from argv[0] on.
+
+    `flags` is what its prefixes mean, in systemd's words, None where systemd does not tell. `alone`: it
+    is the only one.
+    """
 
     program: str
     argv: tuple[str, ...]
+    flags: frozenset[str] | None = None
+    alone: bool = True
 
 
 @dataclass(frozen=True)
 class UnitCommand(Query[Command]):
-    """ExecStart with the bounds of its arguments kept.
+    """ExecStart with the bounds of its arguments kept; before systemd 243 without what its prefixes mean.
 
-    {"type":"a(sasbttttuii)","data":[["/usr/bin/python3",["/usr/bin/python3","-m","x y"],false,0,...]]}
+    {"type":"a(sasasttttuii)","data":[["/bin/python3",["/bin/python3","-m","x y"],["ignore-failure"],...]]}
+    {"type":"a(sasbttttuii)","data":[["/bin/python3",["/bin/python3","-m","x y"],false,0,...]]}
     """
 
     name: ClassVar[str] = "unit-command"
@@ -163,12 +170,19 @@ class UnitCommand(Query[Command]):
     def argv(self) -> tuple[str, ...]:
         path = "/org/freedesktop/systemd1/unit/" + _bus_label(self.unit)
         manager = "org.freedesktop.systemd1"
-        return ("busctl", "--json=short", "get-property", manager, path, f"{manager}.Service", "ExecStart")
+        return ("busctl", "--json=short", "get-property", manager, path, f"{manager}.Service", "ExecStartEx")
+
+    def otherwise(self, output: Output) -> tuple[str, ...]:
+        if output.code and b"ExecStartEx" in output.stderr:
+            return tuple("ExecStart" if word == "ExecStartEx" else word for word in self.argv())
+        return ()
 
     def parse(self, text: str) -> Command:
         try:
-            program, argv = parse_json(text)["data"][0][:2]
-            return Command(str(program), tuple(str(word) for word in argv))
+            commands = parse_json(text)["data"]
+            program, argv, told = commands[0][:3]
+            flags = frozenset(map(str, told)) if isinstance(told, list) else None
+            return Command(str(program), tuple(map(str, argv)), flags, len(commands) == 1)
         except (ValueError, LookupError, TypeError):
             raise Unanswered(f"{self.unit} has no ExecStart") from None
 
