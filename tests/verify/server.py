@@ -39,8 +39,18 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
         elif self.path == "/health":
             self.reply(503 if self.server.mode == "unhealthy" else 200, {})
+        elif self.path in self.server.told:
+            self.told(self.server.told[self.path])
         else:
             self.reply(404, {"error": {"message": f"no {self.path}"}})
+
+    def told(self, text: str) -> None:
+        """How many requests run, in an engine's words: `RUNNING` stands for their number."""
+        data = text.replace("RUNNING", str(self.server.running)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.raw(data)
 
     def do_POST(self) -> None:
         received = time.perf_counter()
@@ -226,6 +236,7 @@ class FakeServer(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.served: list[Served] = []
         self.running = self.most_running = 0
+        self.told: dict[str, str] = {}  # path -> answer
         self.port = self.server_address[1]
 
     def __enter__(self) -> FakeServer:

@@ -21,6 +21,8 @@ VERDICTS = {
 
 def progress(event: events.Event) -> str:
     """What a person who waits would want to read of an event; "" for the rest."""
+    if isinstance(event, events.Draining):
+        return f"{event.requests} requests of others run; the restart waits {event.left:.0f} s at most"
     if isinstance(event, events.Restarting):
         return f"restarting {event.service}"
     if isinstance(event, events.Started):

@@ -8,6 +8,7 @@ time, so that it always ends by itself.
     {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID}
         -> {"status": 200, "error": "", "listener": 4711, "stale": false}
     {"op": "models", ...}    -> {"models": ["tiny"], "error": ""}
+    {"op": "running", ...}   -> {"count": 3, "error": ""}, null where the server does not tell
     {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1, "logprobs": false}
         -> {"model": ..., "api": ..., "ignore_eos": true, "wall": 1.2, "requests": [{..., "text": ...}]}
     {"op": "load", ..., "requests": 8, "concurrency": 4, "prompt_tokens": 64, "max_tokens": 32, "seed": 1}
@@ -39,6 +40,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+OPERATIONS = ("health", "models", "running", "complete", "load")
 MAX_INPUT = 4 << 20  # bytes
 MAX_HEAD = 64 << 10
 MAX_LINE = 1 << 20
@@ -50,6 +52,14 @@ MAX_CONCURRENCY = 512
 MAX_WORDS = 4_000_000
 DETAIL = 300  # characters of a server's own words that are kept
 
+# Where engines tell how many requests they have: SGLang 0.5.9 and newer; vLLM, SGLang with --enable-metrics;
+# SGLang 0.5.2 to 0.5.20.
+LOADS = ("/v1/loads?include=core", "/metrics", "/get_load")
+COUNTERS = ("num_running_reqs", "num_waiting_reqs"), ("num_reqs",)
+GAUGES = re.compile(
+    rb"^(?:vllm:num_requests_(?:running|waiting)|sglang:num_(?:running|queue)_reqs)"
+    rb"(?:\{[^\n]*\})? ([0-9.e+]{1,20})$"
+)
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": "", "finite": None}
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
@@ -359,6 +369,26 @@ def log_probabilities(told: Any) -> list[Any]:
     )
 
 
+def requests_in(body: bytes) -> int | None:
+    """How many requests an engine says it has, in JSON or metrics, over all ranks; None where it does not tell."""
+    gauges = [float(found[1]) for found in map(GAUGES.match, body.split(b"\n")) if found]
+    if gauges:
+        return int(sum(gauges))
+    value = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(body.decode("utf-8", "replace"), parse_int=bounded_int)
+    loads = value.get("loads") if isinstance(value, dict) else value
+    counts = [count_in(load) for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []
+    return sum(counts) if counts else None
+
+
+def count_in(load: Json) -> int:
+    for names in COUNTERS:
+        if all(is_count(load.get(name)) for name in names):
+            return int(sum(load[name] for name in names))
+    return 0
+
+
 def is_finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
@@ -545,6 +575,17 @@ class Agent:
             error = str(broken)
         return {"models": names, "error": error or ("" if names else "no models: /v1/models names none")}
 
+    def running(self) -> Json:
+        """Requests of everybody in the engine, those that wait for their turn included."""
+        for path in LOADS:
+            exchange = self.send([self.request("GET", path)])[0]
+            if exchange.error:
+                return {"count": None, "error": exchange.error}
+            count = requests_in(exchange.response.body()) if exchange.response.status == 200 else None
+            if count is not None:
+                return {"count": count, "error": ""}
+        return {"count": None, "error": "it does not tell"}
+
     def completion(self, api: str, model: str, prompt: str, ignore_eos: bool, stream: bool) -> bytes:
         body: Json = {"model": model, "max_tokens": self.max_tokens, "temperature": 0, "stream": stream}
         if api == "chat":
@@ -625,7 +666,7 @@ class Agent:
 def main() -> None:
     try:
         job = json.loads(sys.stdin.buffer.read(MAX_INPUT).decode("utf-8"))
-        if not isinstance(job, dict) or job.get("op") not in ("health", "models", "complete", "load"):
+        if not isinstance(job, dict) or job.get("op") not in OPERATIONS:
             raise Refused("no such operation")
         agent = Agent(job)
         signal.alarm(int(agent.deadline - clock()) + 30)  # whatever happens, this process ends

@@ -6,7 +6,9 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
+
+from annotated_types import Ge
 
 from triage.errors import UnreachableError
 from triage.evidence.containers import container_of
@@ -38,6 +40,14 @@ class Health:
 @dataclass(frozen=True)
 class Models:
     models: tuple[str, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """How many requests the engine has, of whomever; None where it does not tell, and then why."""
+
+    count: Annotated[int, Ge(0)] | None
     error: str
 
 
@@ -99,6 +109,9 @@ class Client:
 
     def models(self) -> Models:
         return self._run(Models, {"op": "models"}, deadline=self._timeout)
+
+    def running(self) -> Running:
+        return self._run(Running, {"op": "running", "timeout": 5.0}, deadline=10.0)
 
     def complete(
         self,

@@ -9,6 +9,14 @@ from triage.verify.model import Metrics, Phase, Verification
 
 
 @dataclass(frozen=True)
+class Draining:
+    """Requests of users that run, and the seconds that the restart still waits for them at most."""
+
+    requests: int
+    left: float
+
+
+@dataclass(frozen=True)
 class Restarting:
     service: str
 
@@ -93,7 +101,8 @@ class Concluded:
 
 
 Event = (
-    Restarting
+    Draining
+    | Restarting
     | Started
     | LogLine
     | PhaseReached

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 class Options:
     """How to verify. Times in seconds.
 
-    `timeout` bounds the start; so much `patience` of silence in which the service does nothing ends it
-    before, 0 for never. `request_timeout` bounds one request, `load_timeout` all loads together: repeats
-    that would not fit into it are left out. Loads run at 1, at `concurrency` and at each of `sweep` at once.
+    Requests that run before a restart may take `drain` to end. `timeout` bounds the start; so much
+    `patience` of silence in which the service does nothing ends it before, 0 for never. `request_timeout`
+    bounds one request, `load_timeout` all loads together: repeats that would not fit into it are left out.
+    Loads run at 1, at `concurrency` and at each of `sweep` at once.
     """
 
     restart: bool = True
+    drain: float = 30.0
     timeout: float = 900.0
     restart_budget: int = 0
     patience: float = 300.0

@@ -13,6 +13,7 @@ from triage.hosts.connection import Connection
 from triage.verify.activity import Watch
 from triage.verify.client import Client, Reply, client_of
 from triage.verify.compare import compare, slower_start
+from triage.verify.drain import drain
 from triage.verify.events import (
     Concluded,
     Event,
@@ -73,7 +74,7 @@ def verify(
         notes += history.lost_baseline(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
-    run = _Run(client, service, options, _remembering(before, on_event), Watch(connection))
+    run = _Run(client, deployment, service, options, _remembering(before, on_event), Watch(connection))
     result = run.measured(_blank(deployment, options))
     notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
     if result.verdict != "failed":
@@ -111,8 +112,15 @@ class _Run:
     """The part that talks to the service."""
 
     def __init__(
-        self, client: Client, service: Service | None, options: Options, on_event: Listener, watch: Watch
+        self,
+        client: Client,
+        deployment: Deployment,
+        service: Service | None,
+        options: Options,
+        on_event: Listener,
+        watch: Watch,
     ) -> None:
+        self._deployment = deployment
         self._watch = watch
         self._client = client
         self._service = service
@@ -124,6 +132,8 @@ class _Run:
         options, service = self._options, self._service
         if options.restart and service is not None:
             earlier = self._sample_before(service)
+            told = drain(self._client, self._deployment, options.drain, self._on_event)
+            result = replace(result, notes=(told,) if told else ())
             readiness = restart_and_wait(
                 service,
                 self._client,
@@ -169,7 +179,7 @@ class _Run:
                     return _failed(result, f"ready, but {which} failed: {one.error}")
             texts.append(reply.requests[0].text)
         self._on_event(Sampled(texts[0], before_restart=False))
-        notes = []
+        notes = list(result.notes)
         if texts[1] != texts[0]:
             notes.append("the same question at temperature 0 was answered differently twice")
         elif texts[2] != texts[0]:
