@@ -27,7 +27,9 @@ def test_what_was_measured_is_there_after_each_layout(tmp_path: Path):
     assert Kept("gpu02", "kimi/a.service", tmp_path).rates() == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "5", '{"schema": "triage.bench/1"}', '{"schema": "triage.bench/1", "layouts": [1]}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["", "[]", "5", '{"schema": "triage.bench/1"}', '{"schema": "triage.bench/1", "layouts": [1]}']
+)
 def test_what_is_none_of_ours_has_no_rates(tmp_path: Path, text: str):
     kept = Kept("gpu01", "kimi", tmp_path)
     kept.path.write_text(text)
