@@ -78,9 +78,12 @@ def find_class(tree: SourceTree, modules: Iterable[str], name: str) -> ClassSour
 def class_at(file: SourceFile, line: int) -> ClassSource | None:
     """The innermost class around a line, 1-based. Raises Unanswered."""
     found = None
-    for node in ast.walk(_parsed(file)):
-        if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or line):
-            found = node if found is None or node.lineno > found.lineno else found
+    pending: list[ast.AST] = [*_parsed(file).body]
+    while pending:
+        node = pending.pop()
+        if getattr(node, "lineno", line) <= line <= getattr(node, "end_lineno", line):
+            found = node if isinstance(node, ast.ClassDef) else found
+            pending.extend(ast.iter_child_nodes(node))
     return None if found is None else ClassSource(file, found)
 
 

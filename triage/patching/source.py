@@ -194,6 +194,7 @@ def parse(data: bytes) -> Source:
     return Source(encoding, utf8, tree, starts)
 
 
+@functools.lru_cache(maxsize=16)  # a fleet's hosts have the same files
 def _segment(start: int, utf8: bytes) -> Segment:
     import libcst as cst
 
