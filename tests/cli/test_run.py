@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from tests.playbook.hosts import Host, failed
+from triage.cli import console
 from triage.cli.run import run
 from triage.errors import TriageError, UsageError
 
@@ -37,7 +38,8 @@ def triage_run(tmp_path, monkeypatch):
         @contextlib.contextmanager
         def open_actions(*given):
             host.opened = given
-            yield {verb: host.action(verb) for verb in ("diagnose", "patch", "verify", "rollback", "capture")}
+            verbs = ("diagnose", "patch", "verify", "rollback", "capture")
+            yield {verb: host.action(verb) for verb in verbs}, lambda asked: " 3 running requests there now"
 
         module = types.ModuleType("triage.cli.actions")
         module.open_actions = open_actions
@@ -63,6 +65,13 @@ def test_where_nobody_can_be_asked_the_answer_is_no(triage_run):
     assert result.exit_code == 4
     assert host.verbs == ["diagnose"]
     assert "--yes" in result.stderr
+
+
+def test_who_is_asked_is_told_what_runs_there(triage_run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(console, "agreed", lambda question, yes: asked.append(question))
+    triage_run(Host(), "--var", "id=p")
+    assert asked == ['Change: patch id="p" on gpu01? 3 running requests there now']
 
 
 def test_a_failure_has_its_exit_code(triage_run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from triage.cli import verify
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify import run
+from triage.verify import exclusion, run
 from triage.verify.events import Event, Restarting, Started
 from triage.verify.run import Options
 
@@ -19,7 +20,7 @@ RESTARTING, STARTED = Restarting("kimi.service"), Started("i", 4711, 1)
 
 
 @pytest.fixture
-def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
+def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cut:
     """`cut(error, events...)`: a verification that tells these events, and then ends so."""
 
     def cut(error: BaseException, *events: Event) -> None:
@@ -29,6 +30,8 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
             raise error
 
         monkeypatch.setattr(run, "verify", verified)
+        monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
+        monkeypatch.setattr(exclusion, "WAIT", 0.2)
         monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
         verify.verify_on(LocalConnection(), "", Options())
 
@@ -67,3 +70,16 @@ def test_a_refusal_speaks_for_itself(cut: Cut):
     with pytest.raises(RefusedError) as found:
         cut(RefusedError("restart", "it", "no right to", "x"), RESTARTING)
     assert str(found.value) == "restart it: no right to"
+
+
+def test_while_somebody_else_verifies_it_nothing_is_done(cut: Cut, tmp_path: Path):
+    def verify_it() -> None:
+        cut(AssertionError("it was verified"))
+
+    with pytest.raises(AssertionError):
+        verify_it()
+    with (
+        exclusion.alone(LocalConnection(), Deployment("kimi")),
+        pytest.raises(RefusedError, match="two at once disturb each other"),
+    ):
+        verify_it()

@@ -16,18 +16,37 @@ if TYPE_CHECKING:
 
     from triage.hosts.connection import Connection
     from triage.hosts.inventory import Host
-    from triage.playbook.model import Action, ActionResult
+    from triage.playbook.model import Action, ActionResult, ConsentAsked
 
+RESTARTING = ("verify", "bench")
 Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
 
 
 @contextmanager
 def open_actions(
     host: Host, ssh_config: Path | None, host_key: HostKey, become: bool
-) -> Iterator[Mapping[str, Action]]:
-    """The actions over one connection to the host, closed afterwards."""
+) -> Iterator[tuple[Mapping[str, Action], Callable[[ConsentAsked], str]]]:
+    """The actions over one connection to the host, closed afterwards; and what is to be known before one."""
     with connected(host, ssh_config, host_key, become) as connection:
-        yield {name: partial(_on, connection, step) for name, step in _STEPS.items()}
+        yield (
+            {name: partial(_on, connection, step) for name, step in _STEPS.items()},
+            partial(_outlook, connection),
+        )
+
+
+def _outlook(connection: Connection, asked: ConsentAsked) -> str:
+    """Of a step that restarts the service: the requests that run there."""
+    from triage.errors import TriageError
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.verify.drain import outlook
+
+    if asked.do not in RESTARTING or not asked.arguments.get("restart", True):
+        return ""
+    try:
+        return outlook(connection, discover(LiveEvidence(connection), asked.arguments.get("unit", ""))[0])
+    except TriageError:  # the step itself will say it
+        return ""
 
 
 def _on(connection: Connection, step: Step, host: str, arguments: Mapping[str, Any]) -> ActionResult:

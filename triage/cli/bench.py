@@ -24,7 +24,7 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.targets import one_host
-from triage.cli.verify import ConcurrencyOption, listener, loads_of
+from triage.cli.verify import ConcurrencyOption, DrainOption, listener, loads_of
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def bench(
     ],
     unit: UnitOption = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restart without asking.")] = False,
+    drain: DrainOption = 30.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that each start may take.")] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
     concurrency: ConcurrencyOption = "4",
@@ -69,13 +70,13 @@ def bench(
 
     wanted = layouts_of(layouts)
     loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
-    options = replace(loads, timeout=timeout)
+    options = replace(loads, drain=drain, timeout=timeout)
     known = knowledge(rules)
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
     with connected(reached, ssh_config, host_key, become) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
-        _agree(deployment, wanted, host, yes)
+        _agree(connection, deployment, wanted, options, yes)
         measured: list[Bench] = []
         try:
             result = bench_on(connection, deployment, wanted, options, known, measured.append)
@@ -121,6 +122,7 @@ def bench_on(
     What is measured is kept after each layout: a lost connection, Ctrl-C and a kill leave it there.
     """
     from triage.verify.bench import bench
+    from triage.verify.exclusion import alone
     from triage.verify.kept import Kept
     from triage.verify.layouts import name_of
 
@@ -139,7 +141,9 @@ def bench_on(
     def cause() -> str:
         return _cause(connection, deployment, known)
 
-    with listener() as on_event:
+    with alone(connection, deployment) as note, listener() as on_event:
+        if note:
+            print(f"note: {note}", file=sys.stderr)
         try:
             return bench(connection, deployment, layouts, options, on_event, on_layout, keep, cause)
         except KeyboardInterrupt:
@@ -150,14 +154,16 @@ def bench_on(
             raise
 
 
-def _agree(deployment: Deployment, wanted: list[Layout], host: str, yes: bool) -> None:
-    question = (
-        f"restart {deployment.name} on {host} {len(wanted) + 1} times, {len(wanted)} with other arguments?"
-    )
+def _agree(
+    connection: Connection, deployment: Deployment, wanted: list[Layout], options: Options, yes: bool
+) -> None:
+    from triage.verify.drain import outlook
+
+    where, times = f"{deployment.name} on {connection.name}", len(wanted)
+    running = "" if yes else outlook(connection, deployment, options.api_key)
+    question = f"restart {where} {times + 1} times, {times} with other arguments?{running}"
     if not console.agreed(question, yes):
-        raise RefusedError(
-            "restarting", f"{deployment.name} on {host}", "nobody agreed to it", "repeat it with --yes"
-        )
+        raise RefusedError("restarting", where, "nobody agreed to it", "repeat it with --yes")
 
 
 def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> str:

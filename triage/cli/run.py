@@ -98,12 +98,13 @@ def run(
             out.print(line, soft_wrap=True)
 
     def consent(asked: ConsentAsked) -> bool:
-        return console.agreed(text.question(asked), yes)
+        return console.agreed(text.question(asked) + ("" if yes else outlook(asked)), yes)
 
     command = again.command("run", playbook, host, *again.given("var", "yes", *again.CONNECTION))
     progress = Progress(loaded, host, variables, again=command)
     earlier = progress.read() if resume else ()
-    with progress.held(), open_actions(known.select(host)[0], ssh_config, host_key, become) as actions:
+    opened = open_actions(known.select(host)[0], ssh_config, host_key, become)
+    with progress.held(), opened as (actions, outlook):
         result = runner.run(
             loaded,
             host,

@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 MAX_STREAMS = 256
 LEVEL_TIME = 150.0  # seconds that the loads of one level may take, all repeats together
+DrainOption = Annotated[
+    float,
+    typer.Option(
+        min=0, metavar="SECONDS", help="How long a restart waits for running requests to end; 0: not at all."
+    ),
+]
 ConcurrencyOption = Annotated[
     str,
     typer.Option(
@@ -55,6 +61,7 @@ def verify(
     host: HostArgument,
     unit: UnitOption = "",
     restart: Annotated[bool, typer.Option(help="Restart the service first.")] = True,
+    drain: DrainOption = 30.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that the start may take.")] = 900.0,
     patience: Annotated[
         float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
@@ -79,7 +86,7 @@ def verify(
     """
     require_suffix(report)
     loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
-    options = replace(loads, restart=restart, timeout=timeout, patience=patience)
+    options = replace(loads, restart=restart, drain=drain, timeout=timeout, patience=patience)
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
     with connected(reached, ssh_config, host_key, become) as connection:
@@ -101,16 +108,26 @@ def verify(
 def verify_on(
     connection: Connection, unit: str, options: Options, rules: Iterable[Path] | None = None
 ) -> tuple[Verification, Report | None]:
-    """The verification, and the diagnosis of the run that it started when that run died."""
+    """The verification, and the diagnosis of the run that it started when that run died.
+
+    Raises RefusedError while somebody else verifies the same service.
+    """
     from triage import pipeline
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
     from triage.verify import run
+    from triage.verify.exclusion import alone
 
     deployment = discover(LiveEvidence(connection), unit)[0]
     options = replace(options, patches=_patches_in_place(connection, deployment))
-    with listener() as shown, _told_when_cut(shown, connection.name) as on_event:
+    with (
+        alone(connection, deployment) as note,
+        listener() as shown,
+        _told_when_cut(shown, connection.name) as on_event,
+    ):
         result = run.verify(connection, deployment, options, on_event)
+    if note:
+        result = replace(result, notes=(*result.notes, note))
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)

@@ -39,6 +39,10 @@ _PATCH = Argument("text", "the id of a patch", required=True)
 _CONCURRENCY = Argument("whole number", "requests at once, beside a load of one at a time", span=(1, 256))
 _REPEATS = Argument("whole number", "how often each load is measured", span=(1, 100))
 
+_DRAIN = Argument(
+    "number", "seconds that a restart waits for running requests to end; 0: not at all", span=(0, 86_400)
+)
+
 ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "diagnose": {"unit": _UNIT},
     "patch": {
@@ -49,6 +53,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "verify": {
         "unit": _UNIT,
         "restart": Argument("true or false", "restart the service first (default)"),
+        "drain": _DRAIN,
         "timeout": Argument("number", "seconds that the start may take", span=(1, 86_400)),
         "restart_budget": Argument(
             "whole number", "restarts of its own that the service may need", span=(0, 100)
@@ -70,6 +75,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "bench": {
         "unit": _UNIT,
         "layouts": Argument("text", "the parallel layouts to measure, `tp8,pp8`", required=True),
+        "drain": _DRAIN,
         "timeout": Argument("number", "seconds that each start may take", span=(1, 86_400)),
         "requests": Argument("whole number", "requests of one load", span=(1, 10_000)),
         "concurrency": _CONCURRENCY,

@@ -370,7 +370,7 @@ def log_probabilities(told: Any) -> list[Any]:
 
 
 def requests_in(body: bytes) -> int | None:
-    """How many requests an engine says it has, in JSON or metrics, over all ranks; None where it does not tell."""
+    """How many requests an engine says it has, over all ranks; None where it does not tell."""
     gauges = [float(found[1]) for found in map(GAUGES.match, body.split(b"\n")) if found]
     if gauges:
         return int(sum(gauges))

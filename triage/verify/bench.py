@@ -13,7 +13,9 @@ from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.connection import Connection
+from triage.verify.client import client_of
 from triage.verify.compare import BURSTS, FLOOR
+from triage.verify.drain import drain
 from triage.verify.dropin import DropIn, command_of
 from triage.verify.events import Listener, ignore
 from triage.verify.layouts import name_of, with_layout
@@ -77,7 +79,8 @@ def bench(
         for layout in layouts
     }
     options = replace(options, restart=True, store=False)
-    limit = options.timeout + EXERCISES * options.request_timeout + options.load_timeout + SLACK
+    asking = EXERCISES * options.request_timeout + options.load_timeout
+    limit = 2 * options.drain + options.timeout + asking + SLACK
     measured: list[Measured] = []
 
     def so_far() -> Bench:
@@ -94,6 +97,7 @@ def bench(
             result = _as_asked(connection, deployment, layout, replace(result, arguments=_sizes(layout)))
             measured.append(Measured(layout, result, cause))
             on_measured(so_far())
+        drain(client_of(connection, deployment, key=options.api_key), deployment, options.drain, on_event)
     return replace(so_far(), notes=tuple(notes))
 
 

@@ -12,10 +12,20 @@ import time
 
 from triage.errors import UnreachableError
 from triage.evidence.model import Deployment
-from triage.verify.client import Client
+from triage.hosts.connection import Connection
+from triage.verify.client import Client, client_of
 from triage.verify.events import Draining, Listener
 
 LOOK = 1.0  # seconds between two looks
+
+
+def outlook(connection: Connection, deployment: Deployment, key: str = "") -> str:
+    """What who is asked for a restart should know, "" where no request runs: ` 3 requests run there now`."""
+    try:
+        count = running(client_of(connection, deployment, key=key))
+    except UnreachableError:
+        return ""
+    return f" {requests(count)} there now; {fate(deployment)}" if count else ""
 
 
 def running(client: Client) -> int:
