@@ -14,6 +14,7 @@ _KEYS = {
     "tp_size": "tp_size",
     "dp_size": "dp_size",
     "ep_size": "ep_size",
+    "ep_num_redundant_experts": "ep_num_redundant_experts",
     "nnodes": "nnodes",
     "node_rank": "node_rank",
     "pipeline_parallel_size": "pp_size",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from triage.evidence.model import Deployment
 from triage.rules.context import Context
 
-_WORDS = re.compile(r"(?<![\w-])(?:UNIT|GPUS|MODEL_PATH|PYTHON|PID|N|M)(?![\w-])")
+_WORDS = re.compile(r"(?<![\w-])(?:UNIT|GPUS|TP|MODEL_PATH|PYTHON|PID|N|M)(?![\w-])")
 
 _SYSTEMCTL = re.compile(r"\b(?:sudo )?systemctl (?=[a-z-]+ UNIT\b)")
 
@@ -28,6 +28,7 @@ def placeholders(context: Context) -> Mapping[str, str]:
     known = {
         "UNIT": shlex.quote(ran.unit) if ran.unit else "",
         "GPUS": str(gpus) if gpus > 1 else "",
+        "TP": str(ran.layout.tp) if gpus > 1 else "",
         "MODEL_PATH": shlex.quote(ran.model) if ran.model else "",
         "PYTHON": shlex.quote(ran.python) if ran.python else "",
         "PID": str(pid) if pid is not None else "",

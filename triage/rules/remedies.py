@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterator
 
 from triage.evidence.model import Layout, Unanswered
-from triage.rules.computing import Computed, compute
+from triage.rules.computed import Computed
+from triage.rules.computing import compute
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
+from triage.rules.divisors import MAX_RANKS, cuts_of
 from triage.rules.placeholders import fill, placeholders, to_its_manager
 from triage.rules.probes.arithmetic import look_up_all
 from triage.rules.schema import (
@@ -19,8 +21,6 @@ from triage.rules.schema import (
     SettingRemedy,
     UpgradeRemedy,
 )
-
-MAX_GPUS = 1024  # of one deployment; the sizes may come from a log
 
 
 def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, ...]:
@@ -92,13 +92,13 @@ def _layouts(spec: LayoutRemedy, context: Context) -> tuple[Remedy, ...]:
     """Other splits of the same GPUs into tp x pp that the model's heads allow."""
     now = context.layout
     gpus = now.tp * now.pp
-    if gpus > MAX_GPUS:
+    if gpus > MAX_RANKS:
         return ()
-    found = []
+    found, cuts = [], cuts_of(context)
     for pp in (size for size in range(1, gpus + 1) if gpus % size == 0 and size != now.pp):
         layout = Layout(tp=gpus // pp, pp=pp, dp=now.dp)
         try:
-            if context.config_number("num_attention_heads") % layout.tp:
+            if context.config_number("num_attention_heads") and layout.tp not in cuts.sizes(layout.tp):
                 continue
             lookups = look_up_all(context, pp, spec.layer)
         except Unanswered:

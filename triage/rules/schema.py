@@ -118,20 +118,25 @@ Computation = Literal[
     "share-for-allocation",  # N: the share of memory with which the allocation that failed would have fitted
     "share-of-free",  # N: the share of memory that was free
     "share-for-cache",  # N: the least share of memory that leaves something for the KV cache
-    "tensor-size",  # N: a tensor-parallel size that divides what must be divided; M: stages for the rest
-    "block-size",  # N: a tensor-parallel size with whole quantization blocks; M: stages for the rest
-    "expert-size",  # N: an expert-parallel size with whole quantization blocks
-    "one-stage",  # whether all GPUs can share the heads
-    "gpus-for-weights",  # N: how many GPUs hold the weights
+    "tensor-size",  # N: the largest for the GPUs by which the model divides; M: stages for the rest
+    "block-size",  # N: the same with whole quantization blocks; M: stages for the rest
+    "larger-size",  # N: the next tensor-parallel size that divides the model; M: twice the stages
+    "expert-block-size",  # N: an expert-parallel size with whole quantization blocks
+    "expert-size",  # N: the largest expert-parallel size that divides the experts
+    "redundant-experts",  # N: how many make the experts a multiple of the ranks
+    "data-parallel-size",  # N: the largest up to that of the run that divides the tensor-parallel size
+    "one-stage",  # whether all GPUs can share each layer
+    "gpus-for-weights",  # N: the tensor-parallel size, M: the number of stages, that hold the weights
 ]
 
 
 class SettingRemedy(Model):
     """Launch flags, environment or unit directives, as they would be written.
 
-    Placeholders in `set` are filled from the deployment (UNIT, GPUS, MODEL_PATH, PYTHON, PID) and, where it
-    can be computed, with a number (N, M): by `computes`, or by the one group of `named` in the message.
-    `divides` and `keys` say what a tensor-size must divide: a number of the message, those of config.json.
+    Placeholders in `set` are filled from the deployment (UNIT, GPUS, TP, MODEL_PATH, PYTHON, PID) and, where
+    it can be computed, with a number (N, M): by `computes`, or by the one group of `named` in the message.
+    A tensor-size must divide what `divides` finds in the message and `keys` in config.json, too; `gpus` finds
+    in the message how many GPUs there are.
     `otherwise` stands for N where nothing could be computed.
     """
 
@@ -142,6 +147,7 @@ class SettingRemedy(Model):
     named: Capture = ""
     divides: Capture = ""
     keys: tuple[str, ...] = ()
+    gpus: Capture = ""
     otherwise: str = ""
     summary: str
     cost: str = ""

@@ -8,6 +8,7 @@ from triage.evidence.model import Unanswered
 from triage.rules.checks import DriverVersion, GpuCapability, GpuCount
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
+from triage.rules.divisors import gpus_seen
 from triage.rules.probes.judge import of_now, of_run
 from triage.rules.versions import DRIVERS, capability_of, cuda_of, older
 
@@ -33,14 +34,8 @@ def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> Finding:
     ranks, nodes = layout.tp * layout.pp, context.argument(("nnodes",))
     if nodes is not None and nodes.value not in ("", "1"):
         raise Unanswered(f"{ranks} ranks over {nodes.value} hosts")
-    visible = context.deployment.environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        count = len([name for name in visible.split(",") if name.strip() not in ("", "-1")])
-        return of_now(
-            count < ranks, f"{probe.says}: {ranks} ranks, {count} in CUDA_VISIBLE_DEVICES={visible}"
-        )
-    count = len(_gpus(context).gpus)
-    return of_now(count < ranks, f"{probe.says}: {ranks} ranks, {count} GPUs")
+    count, said = gpus_seen(context)
+    return of_now(count < ranks, f"{probe.says}: {ranks} ranks, {said}")
 
 
 def driver_older_than_cuda(probe: DriverVersion, context: Context) -> Finding:
