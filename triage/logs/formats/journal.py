@@ -156,11 +156,16 @@ def _text(value: object) -> str:
 
 
 def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next(filter(None, (_one(fields.get(name)) for name in names)), "")
+    for name in names:
+        if name in fields and (value := _one(fields[name])):
+            return value
+    return ""
 
 
 def _one(value: object) -> str:
     """A field as text; the first value of a field that repeats."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, list) and value and not isinstance(value[0], int):
         return _text(value[0])
     return _text(value)
