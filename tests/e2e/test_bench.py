@@ -124,7 +124,8 @@ def test_the_host_takes_the_drop_in_away_when_nobody_comes_back(stage, connectio
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("lost", ["killed", "line cut"])
 def test_what_was_measured_outlives_a_kill_and_a_line_that_is_cut(stage, lost: str):
-    words = [sys.executable, "-m", "triage", "bench", HOST, "--layouts", "tp1,tp2", "--yes", *BRIEF]
+    options = ("--unit", UNIT, "--layouts", "tp1,tp2", "--yes", *BRIEF)
+    words = [sys.executable, "-m", "triage", "bench", HOST, *options]
     kept = Path(stage.environment["XDG_STATE_HOME"]) / "triage" / "benches" / f"{UNIT}@{HOST}.json"
     with subprocess.Popen(
         words, env=stage.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -141,7 +142,7 @@ def test_what_was_measured_outlives_a_kill_and_a_line_that_is_cut(stage, lost: s
     assert ready == [("tp1", True)]
     assert (found["best"], found["left"]) == ("tp1", ["tp2"])
     if lost == "killed":
-        refused = stage.run("bench", HOST, "--layouts", "tp1", "--yes", *BRIEF)
+        refused = stage.run("bench", HOST, *options)
         assert refused.returncode == 4
         assert "triage-restore-" in refused.stderr
         stage.box.run(["systemctl", "start", "triage-restore-sglang_kimi_service.service"])

@@ -48,14 +48,16 @@ def links(
 ) -> None:
     """Time collectives between the ranks of HOST with the service's own torch.
 
-    NCCL where there are GPUs for all ranks, gloo on CPUs else. From the model's sizes follows what
-    each parallel layout waits for a token. Changes nothing.
+    NCCL where there are GPUs for all ranks, gloo on CPUs else. From the model's sizes follows how long
+    each parallel layout communicates for a token. Changes nothing.
     """
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
+    from triage.evidence.queries.gpus import GpuTopology
     from triage.report import json
     from triage.report import links as report
-    from triage.verify.links import Shape, estimates, probe, shape_of
+    from triage.verify.containers import place_of
+    from triage.verify.links import Shape, environment_of, probe, shape_of
 
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
@@ -80,18 +82,20 @@ def links(
         shape = shape_of(_config(evidence, deployment))
         with console.working(f"timing the links between {ranks} ranks"):
             found = probe(
-                connection, deployment.python, ranks, (shape or Shape(DEFAULT_HIDDEN, 0, 0)).message
+                place_of(connection, deployment),
+                deployment.python,
+                ranks,
+                (shape or Shape(DEFAULT_HIDDEN, 0, 0)).message,
+                environment_of(deployment),
             )
-    estimated = tuple(estimates(found, shape)) if shape else ()
-    rates = _rates(host, deployment.name)
+        topology = evidence.ask(GpuTopology()).value if found.backend == "nccl" else None
+    told = report.Told(found, shape, _rates(host, deployment.name), topology)
     if format is Format.JSON:
-        print(json.dumps(report.document(found, estimated, rates)))
+        print(json.dumps(report.document(told)))
         return
     screen = console.stdout()
-    for line in report.lines(found, estimated, rates):
+    for line in report.lines(told):
         screen.print(line, soft_wrap=True)
-    if shape is None:
-        screen.print("note: the model's sizes are not known, so nothing is estimated", style="yellow")
 
 
 def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
@@ -116,13 +120,14 @@ def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]
 
 
 def _rates(host: str, deployment: str) -> dict[str, float]:
-    """The decode rates that were measured, by layout; the latest of each."""
+    """The decode rates that verify and bench measured, by layout; the latest of each."""
     from triage.evidence.commandline import engine_of, layout_of
     from triage.report.history import figures
     from triage.verify.history import History
+    from triage.verify.kept import Kept
     from triage.verify.layouts import name_of
 
-    found = {}
+    found = Kept(host, deployment).rates()
     for result in History().read(host, deployment):
         rate = figures(result)["decode_rate"] if result.metrics else None
         engine = engine_of(result.engine)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triage.errors import RefusedError, UnreachableError
+from triage.evidence.containers import container_of
+from triage.evidence.model import Deployment
 from triage.evidence.queries.containers import Tool
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.jsontext import parse_json
@@ -94,3 +96,9 @@ class Inside:
 
     def close(self) -> None:
         """The connection is its owner's."""
+
+
+def place_of(connection: Connection, deployment: Deployment) -> Connection:
+    """Where the service's interpreter is: in its container, or on the host itself."""
+    container = container_of(deployment)
+    return connection if container is None else Inside(connection, *container)

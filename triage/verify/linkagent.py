@@ -4,13 +4,14 @@ One file, sent to the host and run by the service's own interpreter, which has t
 one JSON object on standard input, one on standard output. Nothing is written outside a temporary directory,
 and every process ends by itself when the time is up.
 
-    {"world": 8, "sizes": [14336, 67108864], "rounds": 20, "deadline": 120}
+    {"world": 8, "sizes": [14336, 67108864], "pair_sizes": [14336, 16777216], "rounds": 20, "deadline": 120}
         -> {"backend": "nccl", "torch": "2.9.1", "devices": ["NVIDIA H200", ...],
             "timings": [{"op": "all_reduce", "bytes": 14336, "us": 21.5}, ...],
             "pairs": [{"a": 0, "b": 1, "bytes": 14336, "us": 9.8}, ...],
             "peers": [[true, ...], ...], "missing": {"all_to_all": "why"}}
 
-`us` is the median over the rounds, of rank 0; of a pair it is half of there and back.
+`us` is the median over the rounds, of rank 0; of a pair it is half of there and back. In a round small
+messages follow each other without waiting for the host in between, as they do between an engine's kernels.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 WARM = 3
+ROW = 10  # messages in a row, where they are small
+FEW = 5  # rounds, where they are not
+SMALL = 1 << 20  # bytes
+ALL_PAIRS = 16  # ranks; of more only neighbours are timed, for their number grows with the square
 OPS = ("all_reduce", "all_to_all")
 
 
@@ -59,22 +64,25 @@ def worker(rank: int, job: Json, place: str) -> None:
         if cuda:
             torch.cuda.synchronize()
 
-    def timed(action: Callable[[], Any]) -> float:
+    def timed(action: Callable[[], Any], size: int) -> float:
         """Median microseconds of an action that all who are concerned take at the same time."""
+        row, rounds = (ROW, job["rounds"]) if size <= SMALL else (1, FEW)
         for _ in range(WARM):
             action()
         finish()
         taken = []
-        for _ in range(job["rounds"]):
+        for _ in range(rounds):
             begin = time.perf_counter()
-            action()
+            for _ in range(row):
+                action()
             finish()
-            taken.append(1e6 * (time.perf_counter() - begin))
+            taken.append(1e6 * (time.perf_counter() - begin) / row)
         return statistics.median(taken)
 
     found: Json = {"timings": [], "pairs": [], "missing": {}}
     for size in job["sizes"]:
-        data = torch.ones(max(world, size // 4 // world * world), dtype=torch.float32, device=device)
+        count = max(world, size // 4 // world * world)  # as many for each rank
+        data = torch.zeros(count, dtype=torch.float32, device=device)  # whose sums stay numbers
         into = torch.empty_like(data)
         actions = {
             "all_reduce": functools.partial(dist.all_reduce, data),
@@ -82,17 +90,14 @@ def worker(rank: int, job: Json, place: str) -> None:
         }
         for op in OPS:
             dist.barrier()
-            data.fill_(1.0)
             try:
-                microseconds = timed(actions[op])
+                microseconds = timed(actions[op], size)
             except (RuntimeError, NotImplementedError, ValueError) as error:
                 found["missing"][op] = first_line(error)
                 continue
             found["timings"].append({"op": op, "bytes": size, "us": microseconds})
-    small = job["sizes"][0]
-    message = torch.ones(max(1, small // 4), dtype=torch.float32, device=device)
 
-    def ping(first: int, second: int) -> None:
+    def ping(first: int, second: int, message: Any) -> None:
         if rank == first:
             dist.send(message, second)
             dist.recv(message, second)
@@ -100,13 +105,15 @@ def worker(rank: int, job: Json, place: str) -> None:
             dist.recv(message, first)
             dist.send(message, first)
 
-    for first in range(world):
-        for second in range(first + 1, world):
-            dist.barrier()
-            if rank in (first, second):
-                half = timed(functools.partial(ping, first, second)) / 2
-                if rank == first:
-                    found["pairs"].append({"a": first, "b": second, "bytes": small, "us": half})
+    for size in job["pair_sizes"]:
+        message = torch.zeros(max(1, size // 4), dtype=torch.float32, device=device)
+        for first in range(world):
+            for second in range(first + 1, world if world <= ALL_PAIRS else min(first + 2, world)):
+                dist.barrier()
+                if rank in (first, second):
+                    half = timed(functools.partial(ping, first, second, message), size) / 2
+                    if rank == first:
+                        found["pairs"].append({"a": first, "b": second, "bytes": size, "us": half})
     found["device"] = torch.cuda.get_device_name(device) if cuda else "CPU"
     found["torch"] = torch.__version__
     found["backend"] = "nccl" if cuda else "gloo"
@@ -122,25 +129,13 @@ def worker(rank: int, job: Json, place: str) -> None:
 def main() -> Json:
     job = json.load(sys.stdin)
     with tempfile.TemporaryDirectory(prefix="triage-links-") as place:
-        children = [child(rank, job, place) for rank in range(job["world"])]
-        end = time.monotonic() + job["deadline"]
-        failed: list[int] = []
-        for pid in children:
-            status = wait(pid, end, failed)
-            if status != 0:
-                failed.append(status)
-        for pid in children:
-            if failed and not ended(pid):
-                os.kill(pid, signal.SIGKILL)
+        children = {child(rank, job, place): rank for rank in range(job["world"])}
+        failed = wait_for(children, job["deadline"])
+        if failed is not None:
+            return {"refused": f"rank {failed} did not finish: {last_words(place, failed)}"}
         found = []
         for rank in range(job["world"]):
-            path = os.path.join(place, f"rank{rank}")
-            if not os.path.exists(path):
-                with open(os.path.join(place, f"error{rank}"), "a+") as file:
-                    file.seek(0)
-                    why = file.read().strip().split("\n")[-1][:300]
-                return {"refused": f"rank {rank} did not finish: {why or 'its time was up'}"}
-            with open(path) as file:
+            with open(os.path.join(place, f"rank{rank}")) as file:
                 found.append(json.load(file))
     first = found[0]
     return {
@@ -175,23 +170,32 @@ def first_line(error: BaseException) -> str:
     return str(error).split("\n")[0][:300]
 
 
-def wait(pid: int, end: float, failed: list[int]) -> int:
-    """The status of a child, or -1 when its time is up or another has failed."""
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        if failed:
-            break
-        time.sleep(0.05)
-    return -1
+def wait_for(children: dict[int, int], seconds: float) -> int | None:
+    """The rank that failed first, or that was not done in time; then the others are ended. None: all did."""
+    end = time.monotonic() + seconds
+    left = dict(children)
+    failed = None
+    while left and failed is None:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            rank = left.pop(pid)
+            failed = rank if status else None
+        elif time.monotonic() >= end:
+            failed = min(left.values())
+        else:
+            time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    for pid in left:
+        os.waitpid(pid, 0)
+    return failed
 
 
-def ended(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return True
+def last_words(place: str, rank: int) -> str:
+    """The last line of what a rank said that did not finish."""
+    with open(os.path.join(place, f"error{rank}"), "a+", errors="replace") as file:
+        file.seek(0)
+        return file.read().strip().split("\n")[-1][:300] or "its time was up"
 
 
 if __name__ == "__main__":

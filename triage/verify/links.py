@@ -11,15 +11,17 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Lt
 
 from triage.errors import UnreachableError
-from triage.evidence.model import Layout
+from triage.evidence.model import EMPTY, Deployment, Layout
 from triage.hosts.connection import Connection
 from triage.jsontext import parse_json
 from triage.verify.service import reason_of
 
-LARGE = 64 << 20  # bytes: what a bandwidth is told by
+LARGE = 64 << 20  # bytes: what a bandwidth of all ranks is told by
+PAIR_LARGE = 16 << 20  # bytes: what that of a pair is told by
 ROUNDS = 20
 BYTES = 2  # of a number in a hidden state
 MAX_WORLD = 64
+DECISIVE = ("NCCL_", "GLOO_", "CUDA_", "HIP_", "ROCR_", "HSA_", "NVIDIA_")  # variables, by their beginning
 
 Rank = Annotated[int, Ge(0), Lt(MAX_WORLD)]
 Bytes = Annotated[int, Gt(0), Lt(1 << 40)]
@@ -56,6 +58,11 @@ class Pair:
     bytes: Bytes
     us: Microseconds  # one way
 
+    @property
+    def bandwidth(self) -> float | None:
+        """GB/s."""
+        return self.bytes / self.us / 1000 if self.us else None
+
 
 @dataclass(frozen=True)
 class Links:
@@ -74,27 +81,37 @@ class Links:
         found = [timing for timing in self.timings if timing.op == op]
         return min(found, key=lambda timing: timing.bytes).us if found else None
 
-    def bandwidth(self, op: str) -> float | None:
-        """GB/s of the largest message: its bytes over its time."""
-        found = [timing for timing in self.timings if timing.op == op]
-        if not found:
-            return None
-        largest = max(found, key=lambda timing: timing.bytes)
-        return largest.bytes / largest.us / 1000 if largest.us else None
+    @property
+    def latencies(self) -> tuple[Pair, ...]:
+        """The pairs with the smallest message."""
+        least = min((pair.bytes for pair in self.pairs), default=0)
+        return tuple(pair for pair in self.pairs if pair.bytes == least)
+
+    @property
+    def bandwidths(self) -> tuple[Pair, ...]:
+        """The pairs with a large message; none where only a small one was timed."""
+        return tuple(pair for pair in self.pairs if pair.bytes >= PAIR_LARGE)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What communication alone costs a token at batch 1; `ms` is None where it could not be timed."""
+    """What communication alone costs a token of a single request.
+
+    `sends` has how often what is sent, one after the other; `ms` is None where it could not be timed.
+    """
 
     layout: Layout
-    messages: int
+    sends: tuple[tuple[int, str], ...]
     ms: float | None
 
     @property
     def bound(self) -> float | None:
         """Tokens a second that one stream cannot exceed."""
         return 1000 / self.ms if self.ms else None
+
+    def share(self, rate: float | None) -> float | None:
+        """Of the time between two tokens at this measured rate."""
+        return None if rate is None or self.ms is None else self.ms * rate / 1000
 
 
 def shape_of(config: Mapping[str, Any]) -> Shape | None:
@@ -108,15 +125,41 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
     return Shape(hidden, layers, max(0, layers - dense) if experts > 1 else 0)
 
 
-def probe(connection: Connection, python: str, world: int, message: int, deadline: float = 180.0) -> Links:
-    """Time the links between `world` ranks. Raises UnreachableError where that cannot be done."""
+def environment_of(deployment: Deployment) -> dict[str, str]:
+    """What of a service's environment decides how its ranks talk to each other."""
+    return {
+        name: value
+        for name, value in deployment.environment.items()
+        if name == "LD_LIBRARY_PATH" or name.startswith(DECISIVE)
+    }
+
+
+def probe(
+    connection: Connection,
+    python: str,
+    world: int,
+    message: int,
+    environment: Mapping[str, str] = EMPTY,
+    deadline: float = 180.0,
+) -> Links:
+    """Time the links between `world` ranks, at `message` bytes and at many.
+
+    Raises UnreachableError where that cannot be done.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     source = importlib.resources.files("triage.verify").joinpath("linkagent.py").read_text("utf-8")
-    job = {"world": world, "sizes": [max(message, 4 * world), LARGE], "rounds": ROUNDS, "deadline": deadline}
-    output = connection.run(
-        (python, "-B", "-c", source), stdin=json.dumps(job).encode(), timeout=deadline + 60
-    )
+    small = max(message, 4 * world)
+    job = {
+        "world": world,
+        "sizes": [small, LARGE],
+        "pair_sizes": [small, PAIR_LARGE],
+        "rounds": ROUNDS,
+        "deadline": deadline,
+    }
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    argv = ("env", *variables, python, "-B", "-c", source)
+    output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=deadline + 60)
     what = (f"time the links between {world} ranks with {python} on", connection.name)
     if output.code != 0:
         raise UnreachableError(*what, reason_of(output), f"{python} -c 'import torch'")
@@ -130,34 +173,33 @@ def probe(connection: Connection, python: str, world: int, message: int, deadlin
 
 
 def estimates(links: Links, shape: Shape) -> Iterator[Estimate]:
-    """For each way to use all ranks, what a token waits for them at batch 1.
+    """For each way to use all ranks, what the token of a single request waits for them.
 
     Tensor parallelism sends two all-reduces a layer, pipeline parallelism one hidden state a stage boundary,
-    expert parallelism two all-to-alls a MoE layer beside the all-reduces of attention, one a layer.
+    expert parallelism two all-to-alls a MoE layer instead of the second all-reduce.
     """
     world = len(links.devices)
     if world < 2:
         return
-    reduce, exchange = links.us("all_reduce"), links.us("all_to_all")
-    yield Estimate(Layout(tp=world), 2 * shape.layers, _ms(2 * shape.layers, reduce))
-    steps = [pair.us for pair in links.pairs if pair.b == pair.a + 1]
+    yield _collective(links, Layout(tp=world), (2 * shape.layers, "all_reduce"))
+    steps = [pair.us for pair in links.latencies if pair.b == pair.a + 1]
     if steps:
-        yield Estimate(Layout(pp=world), len(steps), sum(steps) / 1000)
+        yield Estimate(Layout(pp=world), ((len(steps), "send"),), sum(steps) / 1000)
     if shape.moe_layers:
-        rest, count = _ms(shape.layers, reduce), shape.layers + 2 * shape.moe_layers
-        moe = _ms(2 * shape.moe_layers, exchange)
-        whole = rest + moe if rest is not None and moe is not None else None
-        yield Estimate(Layout(tp=world, ep=world), count, whole)
+        reduces = (2 * shape.layers - shape.moe_layers, "all_reduce")
+        yield _collective(links, Layout(tp=world, ep=world), reduces, (2 * shape.moe_layers, "all_to_all"))
+
+
+def _collective(links: Links, layout: Layout, *sends: tuple[int, str]) -> Estimate:
+    times = [links.us(op) for _, op in sends]
+    known = [count * us / 1000 for (count, _), us in zip(sends, times, strict=True) if us is not None]
+    return Estimate(layout, sends, sum(known) if len(known) == len(sends) else None)
 
 
 def slow_pairs(links: Links, factor: float = 2.0) -> Sequence[Pair]:
     """Pairs that are clearly slower than the fastest one."""
-    fastest = min((pair.us for pair in links.pairs), default=0.0)
-    return [pair for pair in links.pairs if pair.us > factor * fastest]
-
-
-def _ms(count: int, us: float | None) -> float | None:
-    return None if us is None else count * us / 1000
+    fastest = min((pair.us for pair in links.latencies), default=0.0)
+    return [pair for pair in links.latencies if pair.us > factor * fastest]
 
 
 def _size(value: object) -> int:
