@@ -81,6 +81,31 @@ def test_modules_in_the_way_of_the_question_itself_are_not_run(
     assert evidence.ask(query).require().version
 
 
+def test_versions_are_those_that_an_import_would_find(
+    evidence: LiveEvidence, environment: Path, tmp_path: Path
+) -> None:
+    for entry, file, version in (
+        ("first/vllm.egg-info", "PKG-INFO", "0.11.1.dev0"),
+        ("second/vllm-0.10.0.dist-info", "METADATA", "0.10.0"),
+        ("second/flashinfer_python-0.5.0.dist-info", "METADATA", "0.5.0+cu130"),
+        ("second/torchaudio-2.11.0.dist-info", "METADATA", "2.11.0"),
+        ("second/Triton-3.5.0.dist-info", "METADATA", "3.5.0"),
+    ):
+        (tmp_path / entry).mkdir(parents=True)
+        (tmp_path / entry / file).write_text(
+            f"Metadata-Version: 2.1\nName: x\nVersion: {version}\n\nVersion: 9"
+        )
+    (tmp_path / "second" / "torch-2.11.0.dist-info").mkdir()  # half removed
+    search = f"{tmp_path}/none:{tmp_path}/first:{tmp_path}/second"
+    query = PythonTree(f"{environment}/bin/python", (("PYTHONPATH", search),))
+    assert evidence.ask(query).require().distributions == {
+        "sglang": "0.5.11",
+        "vllm": "0.11.1.dev0",
+        "flashinfer-python": "0.5.0+cu130",
+        "triton": "3.5.0",
+    }
+
+
 def test_an_interpreter_that_is_not_there_or_none(evidence: LiveEvidence, tmp_path: Path) -> None:
     assert evidence.ask(PythonTree(str(tmp_path / "none"))).value is None
     fake = tmp_path / "python"

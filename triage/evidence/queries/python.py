@@ -42,7 +42,7 @@ _SCRIPT = """\
 import sys
 if sys.path and sys.path[0] == "":
     del sys.path[0]
-import importlib.util, json
+import importlib.util, json, os
 if {first!r}:
     sys.path.insert(0, {first!r})
 packages = {{}}
@@ -56,15 +56,19 @@ for name in {packages!r}:
     places = list(spec.submodule_search_locations or ())
     packages[name] = places[0] if places else spec.origin
 distributions = {{}}
-try:
-    from importlib.metadata import version
-except ImportError:
-    version = None
-for name in {distributions!r} if version else ():
-    try:
-        distributions[name] = version(name)
-    except Exception:
-        pass
+wanted = {{name.replace("-", "_"): name for name in {distributions!r}}}
+for place in sys.path:
+    for entry in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        stem, _, kind = entry.rpartition(".")
+        name = wanted.get(stem.partition("-")[0].replace(".", "_").lower(), "")
+        if name and name not in distributions and kind in ("dist-info", "egg-info"):
+            file = os.path.join(place, entry, "METADATA" if kind == "dist-info" else "PKG-INFO")
+            try:
+                with open(file, encoding="utf-8", errors="replace") as lines:
+                    found = next((line for line in lines if line.startswith("Version:")), "")
+            except OSError:
+                continue
+            distributions[name] = found[len("Version:"):].strip()
 print()
 print(json.dumps({{"version": sys.version.split()[0], "prefix": sys.prefix, "path": sys.path,
                   "packages": packages, "distributions": distributions}}))
