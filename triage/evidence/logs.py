@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from triage.errors import UnreachableError
@@ -45,7 +46,10 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
     sources = tuple(_journal(evidence, deployment, run) for run in runs)
-    if not any(journal_holds_its_words(source.data[:]) for source in sources):
+    if not _hold_its_words(sources) and deployment.manager == "systemd-user":
+        # before systemd 246 journald knew no invocation of a user's unit
+        sources = (replace(_journal(evidence, deployment, ""), last_runs=len(runs)),)
+    if not _hold_its_words(sources):
         output = output_of(evidence, deployment, len(runs))
         sources = (*sources, output) if output else sources
     if not any(source.data for source in sources):
@@ -56,6 +60,10 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
         unread = (source for source in sources if source.missing)
         sources = (LogSource(f"journal of {deployment.unit}", b"", missing=missing), *unread)
     return (*sources, *_kernel(evidence, deployment, sources))
+
+
+def _hold_its_words(sources: Iterable[LogSource]) -> bool:
+    return any(journal_holds_its_words(source.data[:]) for source in sources)
 
 
 def _journal(evidence: Evidence, deployment: Deployment, invocation: str) -> LogSource:

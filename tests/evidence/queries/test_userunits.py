@@ -76,10 +76,39 @@ def test_the_journal_of_a_run(ask: Ask) -> None:
     assert [line.author for line in lines] == ["manager", "program", "program", "manager", "manager"]
 
 
+def entry(**fields: str) -> bytes:
+    return "".join(f"{name}={value}\n" for name, value in fields.items()).encode() + b"\n"
+
+
+def test_a_line_of_its_stream_belongs_to_the_run(ask: Ask) -> None:
+    """Its process had ended before journald looked, so it has neither unit nor invocation."""
+    lost = entry(MESSAGE="[PP3] Scheduler hit an exception", _STREAM_ID="31f5")
+    (told,) = entries(ask(UserJournal("dead.service", RUN), stdout=lost))
+    assert told["_SYSTEMD_INVOCATION_ID"] == RUN
+
+
+def test_before_systemd_246_runs_are_told_apart_by_the_managers_words(ask: Ask) -> None:
+    """There journald gives each line of a user's unit the invocation of the user's manager."""
+    first, second = "1" * 32, "2" * 32
+    told = [
+        entry(MESSAGE="before", _SYSTEMD_INVOCATION_ID="f" * 32),
+        entry(MESSAGE="Started dead.", USER_UNIT="dead.service", USER_INVOCATION_ID=first),
+        entry(MESSAGE="one", _SYSTEMD_INVOCATION_ID="f" * 32),
+        entry(MESSAGE="Started dead.", USER_UNIT="dead.service", USER_INVOCATION_ID=second),
+        entry(MESSAGE="two"),
+    ]
+    found = list(entries(ask(UserJournal("dead.service"), stdout=b"".join(told))))
+    assert [each.get("_SYSTEMD_INVOCATION_ID") for each in found] == ["f" * 32, None, first, None, second]
+
+
 @pytest.mark.parametrize("query", [UserJournal("a.service", RUN), UserJournalWindows("a.service", RUN)])
 def test_who_sees_only_the_own_journal_is_not_refused(query: Any, ask: Ask) -> None:
     argv = query.argv()
     assert "--quiet" in argv
-    assert argv.index(f"_SYSTEMD_INVOCATION_ID={RUN}") < argv.index(f"USER_INVOCATION_ID={RUN}")
+    assert (
+        argv.index("+") - 1
+        == argv.index(f"_SYSTEMD_INVOCATION_ID={RUN}", 5)
+        < argv.index(f"USER_INVOCATION_ID={RUN}")
+    )
     with pytest.raises(Unanswered, match="may not read"):
         ask(query, code=1, stderr=b"No journal files were opened due to insufficient permissions.\n")

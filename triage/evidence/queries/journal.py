@@ -98,8 +98,11 @@ class Journal(_Journalctl[str]):
         return ("--lines=100000", *unit, "+", *_dumps(self.unit))
 
     def decode(self, output: Output) -> str:
-        entries = _read(output)
-        return json_lines(of_the_run(entries) if self.invocation else entries)
+        return json_lines(self.told(_read(output)))
+
+    def told(self, found: Iterable[dict[str, bytes]]) -> Iterable[dict[str, bytes]]:
+        """What of the entries counts."""
+        return of_the_run(found) if self.invocation else found
 
     def parse(self, text: str) -> str:
         return text

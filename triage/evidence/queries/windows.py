@@ -15,7 +15,7 @@ left out is longer than any traceback waits (`triage.logs.windows.PATIENCE`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -132,7 +132,11 @@ class JournalWindows(Query[str]):
 
     def decode(self, output: Output) -> str:
         check(output)
-        return json_lines(of_the_run(_in_one(output)), (*FIELDS, GAP))
+        return json_lines(self.told(_in_one(output)), (*FIELDS, GAP))
+
+    def told(self, found: Iterable[dict[str, bytes]]) -> Iterable[dict[str, bytes]]:
+        """What of the entries counts."""
+        return of_the_run(found)
 
     def parse(self, text: str) -> str:
         return text
