@@ -14,23 +14,31 @@ from triage.errors import UsageError
 from triage.verify.compare import compare
 from triage.verify.foreign import read_foreign, verification_of
 
-FILES = {path.name.partition("-")[0]: path for path in (Path(__file__).parent / "foreign").glob("*.json*")}
+FOREIGN = Path(__file__).parent / "foreign"
+FILES = {
+    "sglang": FOREIGN / "sglang-0.4.6.post1.jsonl",
+    "newer sglang": FOREIGN / "sglang-0.5.10.post1.jsonl",
+    "vllm": FOREIGN / "vllm-0.32.0.json",
+    "guidellm": FOREIGN / "guidellm-0.8.1.json",
+    "aiperf": FOREIGN / "aiperf-0.13.0.json",
+}
 
 
 @pytest.mark.parametrize(
-    ("tool", "version", "model", "failed"),
+    ("name", "version", "model"),
     [
-        ("sglang", "", "", 0),
-        ("vllm", "", "tiny", 1),
-        ("guidellm", "0.8.1", "tiny", 0),
-        ("aiperf", "0.13.0", "tiny", 0),
+        ("sglang", "", ""),
+        ("newer sglang", "0.5.10.post1", "tiny"),
+        ("vllm", "", "tiny"),
+        ("guidellm", "0.8.1", "tiny"),
+        ("aiperf", "0.13.0", "tiny"),
     ],
 )
-def test_each_tool_is_known_by_what_it_writes(tool: str, version: str, model: str, failed: int):
-    found = read_foreign(FILES[tool])
+def test_each_tool_is_known_by_what_it_writes(name: str, version: str, model: str):
+    found = read_foreign(FILES[name])
     (metrics,) = found.metrics
-    assert (found.tool, found.version, found.model) == (tool, version, model)
-    assert (metrics.concurrency, metrics.completed, metrics.failed) == (4, 12, failed)
+    assert (found.tool, found.version, found.model) == (name.split()[-1], version, model)
+    assert (metrics.concurrency, metrics.completed, metrics.failed) == (4, 12, 0)
     assert metrics.max_tokens == 20
 
 
@@ -38,12 +46,12 @@ def test_each_tool_is_known_by_what_it_writes(tool: str, version: str, model: st
 def test_the_same_thing_measured_has_the_same_figures(tool: str):
     """A server that takes 50 ms to its first token and 20 ms to each other."""
     (metrics,) = read_foreign(FILES[tool]).metrics
-    assert metrics.ttft_ms == pytest.approx(52, abs=1)
-    assert metrics.tpot_ms == pytest.approx(20, abs=0.1)
-    assert metrics.decode_rate == pytest.approx(50, abs=0.2)
-    assert metrics.output_throughput == pytest.approx(180, abs=1)
+    assert metrics.ttft_ms == pytest.approx(53, abs=2)
+    assert metrics.tpot_ms == pytest.approx(20.1, abs=0.2)
+    assert metrics.decode_rate == pytest.approx(49.8, abs=0.4)
+    assert metrics.output_throughput == pytest.approx(179, abs=2)
     if metrics.itl_ms is not None:
-        assert metrics.itl_ms == pytest.approx(20.3, abs=0.1)
+        assert metrics.itl_ms == pytest.approx(20.3, abs=0.2)
     assert (metrics.itl_ms is None) == (tool == "guidellm")
 
 
@@ -59,7 +67,13 @@ def test_as_a_result_it_is_compared_like_ours():
     assert (ours.at, ours.start.ready, ours.start.restarted) == ("2026-11-29T20:25:53.523187", True, False)
     assert compare(ours, ours).verdict == "inconclusive"
     assert "one repeat" in compare(ours, ours).reason
-    assert verification_of(read_foreign(FILES["vllm"]), "x", "").verdict == "failed"
+
+
+def test_requests_that_failed_are_no_result(tmp_path: Path):
+    told = FILES["vllm"].read_text().replace('"failed": 0', '"failed": 1')
+    (tmp_path / "vllm.json").write_text(told)
+    found = verification_of(read_foreign(tmp_path / "vllm.json"), "x", "")
+    assert (found.verdict, found.at) == ("failed", "2026-11-29T23:19:36")
 
 
 @pytest.mark.parametrize(

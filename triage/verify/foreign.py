@@ -47,7 +47,16 @@ class Run:
 def read_foreign(path: Path) -> Foreign:
     """The results in a file. Raises UsageError where none of the tools wrote it."""
     try:
-        results = list(_documents(read_json_file(path)))
+        data = read_json_file(path)
+    except ValueError as error:
+        raise _unfit(str(path), str(error)) from None
+    return foreign_of(data, str(path))
+
+
+def foreign_of(data: bytes, name: str) -> Foreign:
+    """The results that `name` holds. Raises UsageError where none of the tools wrote them."""
+    try:
+        results = list(_documents(data))
         if not results:
             raise ValueError("it is empty")
         for tool, (sign, read) in _TOOLS.items():
@@ -57,8 +66,8 @@ def read_foreign(path: Path) -> Foreign:
                 metrics = tuple(run.metrics for run in runs)
                 return Foreign(tool, last.version, last.model, last.at, metrics, NOTES[tool])
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise _unfit(path, f"{type(error).__name__}: {error}") from None
-    raise _unfit(path, "it looks like none of theirs")
+        raise _unfit(name, f"{type(error).__name__}: {error}") from None
+    raise _unfit(name, "it looks like none of theirs")
 
 
 def verification_of(foreign: Foreign, deployment: str, now: str) -> Verification:
@@ -94,7 +103,10 @@ def _documents(data: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _sglang(one: Mapping[str, Any]) -> Iterator[Run]:
-    yield Run(_serving(one, "e2e_latency", failed=0), model=str(one.get("model", "")))
+    server = one.get("server_info")
+    told = server if isinstance(server, dict) else {}
+    version, model = (str(told.get(name) or "") for name in ("version", "served_model_name"))
+    yield Run(_serving(one, "e2e_latency", failed=0), version, model)
 
 
 def _vllm(one: Mapping[str, Any]) -> Iterator[Run]:
@@ -227,10 +239,10 @@ def _moment(seconds: Any) -> str:
     return datetime.fromtimestamp(float(seconds), timezone.utc).isoformat(timespec="seconds")
 
 
-def _unfit(path: Path, happened: str) -> UsageError:
+def _unfit(name: str, happened: str) -> UsageError:
     return UsageError(
         "reading the result of another tool from",
-        str(path),
+        name,
         happened,
         f"it must be the JSON of {', '.join(_TOOLS)}",
     )
