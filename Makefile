@@ -6,7 +6,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs setup system story benchmark e2e-real proof clean
+.PHONY: demo test check docs setup system story benchmark e2e-real e2e-systemd proof clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -31,6 +31,10 @@ benchmark: story
 # Real servers on a CPU: some gigabytes of packages the first time, then minutes.
 e2e-real: story
 	$(BIN)/python -m pytest tests/e2e/real -m real -s
+
+# Systemd 247 to 262 for real: the first time a minute for each machine's file system, then half a minute.
+e2e-systemd: setup
+	$(BIN)/python -m pytest tests/e2e/systemd -m systemd
 
 # Every shipped patch against many releases; writes docs/proof.md.
 proof: setup

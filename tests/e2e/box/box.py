@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -21,6 +22,7 @@ from .rootfs import rootfs
 
 LAUNCH = Path(__file__).with_name("launch.sh")
 BOOT = 60.0  # seconds; about 1 is needed
+UNIFIED = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}  # systemd 258 and newer run on no other control groups
 BOOTED = {"running", "degraded"}
 UNPACK = "tar --extract --no-overwrite-dir --keep-directory-symlink --directory=/"
 
@@ -63,8 +65,8 @@ class Box:
     """A box on its own loopback address; as a context manager it boots on entry and is gone on exit.
 
     `name` is its host name and its ssh alias. `address` is one of 127.0.1.1 to 127.0.1.254, by default the
-    first that is free. `files` are put in place before it boots, as `put` does it. It has the users root,
-    `ops` (sudo without a password) and `engineer` (none, but may read the journal); one key opens all three.
+    first that is free. `files` are put in place before it boots, as `put` does it. `suite` is Debian's,
+    by default this machine's own. It has the users root, `ops` (sudo without a password) and `engineer` (none, but may read the journal); one key opens all three.
     A `kept` box outlives this process. Whatever it writes is held in memory and ends with it.
     """
 
@@ -246,7 +248,12 @@ class Box:
         argv += [bind.argument for bind in binds.values()]
         with (entry.directory / "console.log").open("wb") as console:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+                env=os.environ | (UNIFIED if self._suite else {}),
             )
 
     def _wait_booted(self) -> None:

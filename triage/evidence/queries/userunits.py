@@ -1,7 +1,7 @@
 """What the connecting user's own systemd knows, and what journald kept of its units.
 
     $ sh -c 'export XDG_RUNTIME_DIR=...; exec "$@"' sh systemctl --user show --all ... --type=service '*'
-    $ journalctl --quiet ... _SYSTEMD_INVOCATION_ID=0229... + USER_INVOCATION_ID=0229... + _STREAM_ID=31f5... + ...
+    $ journalctl --quiet ... _SYSTEMD_INVOCATION_ID=0229... + ... + _STREAM_ID=31f5... + ...
 
 The answers are those of `systemd` and `journal`. An ssh session without PAM has no XDG_RUNTIME_DIR, by which
 the manager is found. Who may not read the system's journal may read that of his own units; `--quiet`
@@ -132,7 +132,7 @@ def _run_matches(unit: str, invocation: str) -> tuple[str, ...]:
 
 
 def _with_runs(found: Iterable[Entry], invocation: str) -> Iterator[Entry]:
-    """Entries of which each says its run: the one that the manager spoke of before it, at first `invocation`."""
+    """Entries that each say their run: what the manager spoke of last, at first `invocation`."""
     for entry in found:
         if "USER_INVOCATION_ID" in entry:
             invocation = entry["USER_INVOCATION_ID"].decode("ascii", "replace")
