@@ -65,8 +65,9 @@ class Box:
     """A box on its own loopback address; as a context manager it boots on entry and is gone on exit.
 
     `name` is its host name and its ssh alias. `address` is one of 127.0.1.1 to 127.0.1.254, by default the
-    first that is free. `files` are put in place before it boots, as `put` does it. `suite` is Debian's,
-    by default this machine's own. It has the users root, `ops` (sudo without a password) and `engineer` (none, but may read the journal); one key opens all three.
+    first that is free. `files` are put in place before it boots, as `put` does it. `suite` is Debian's, by
+    default this machine's own. It has the users root, `ops` (sudo without a password) and `engineer` (none,
+    but may read the journal); one key opens all three.
     A `kept` box outlives this process. Whatever it writes is held in memory and ends with it.
     """
 
