@@ -41,6 +41,7 @@ class Line:
     boot = ""
     mono: float | None = None  # kernel clock, seconds
     repeat = 1  # how often the writer says that it was said
+    unranked = False  # SGLang's prefix was here, without a rank: no process of a rank wrote it
     head = False  # an engine's prefix was here, so a record begins
     repeating = False  # ... of a family that puts its prefix on every line of a record
     more = False  # ended in CR LF: the record goes on

@@ -14,6 +14,7 @@ from triage.logs.dumps import Dump, Snapshot
 from triage.logs.dumps import may_begin as may_begin_dump
 from triage.logs.line import Line
 from triage.logs.traceback import Kind, Read, Traceback, classify, may_begin, without_margin
+from triage.logs.writers import Writers
 
 MAX_OPEN = 64
 """Tracebacks that are read at the same time; the one that waited longest is closed for another."""
@@ -52,6 +53,7 @@ class Streams:
     """Takes the lines of one source in order; gives each its ranks, and the tracebacks as they end."""
 
     def __init__(self) -> None:
+        self._writers = Writers()
         self._open: dict[_Key, _Open] = {}
         self._unsigned = 0  # open tracebacks that unsigned lines may belong to
         self._now = 0
@@ -93,6 +95,7 @@ class Streams:
 
     def _sign(self, line: Line) -> _Key | None:
         """The writer of a line; its ranks are remembered by pid."""
+        self._writers.sign(line)
         pid = line.writer
         if pid is not None:
             key: _Key = (line.boot, line.host, pid) if line.pid is not None else ("tag", line.host, pid)

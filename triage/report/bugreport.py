@@ -10,6 +10,7 @@ from triage.evidence.recorded import Recorded
 from triage.evidence.redaction import Redactor
 from triage.logs.model import Fault, Incident
 from triage.pipeline import Finding, Report
+from triage.report.layout import layout_in_words
 from triage.report.markup import block, code
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
@@ -85,7 +86,7 @@ def _names(report: Report, incident: Incident) -> tuple[Redactor, Anonymiser]:
 def _summary(incident: Incident, deployment: Deployment) -> Iterator[tuple[str, str]]:
     yield "engine", " ".join(filter(None, (deployment.engine, deployment.version)))
     yield "versions", ", ".join(f"{name} {version}" for name, version in deployment.versions.items())
-    yield "layout", str(deployment.layout)
+    yield "layout", layout_in_words(deployment, (incident,))
     yield "model", deployment.model
     yield "started by", deployment.manager
     yield "ended", " ".join(filter(None, (deployment.result, deployment.exit_status)))

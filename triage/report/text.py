@@ -14,6 +14,7 @@ from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
 from triage.pipeline import Finding as IncidentFinding
 from triage.pipeline import Report
+from triage.report.layout import layout_in_words
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
 
@@ -60,7 +61,7 @@ def _header(report: Report) -> Iterator[Text]:
         report.origin.name,
         deployment.name,
         engine,
-        str(deployment.layout) if engine else "",
+        layout_in_words(deployment, (item.incident for item in report.incidents)),
         deployment.model,
     ]
     seen = dict.fromkeys(safe_line(part) for part in parts if part)

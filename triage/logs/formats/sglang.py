@@ -30,6 +30,7 @@ def peel(line: Line) -> bool:
         line.at(times.iso(match[1], match[2], match[3]))
         if match[4]:
             line.ranks = _labels(match[4])
+        line.unranked = not match[4]
         line.head = True
         line.text = text = text[match.end() :]
         level = _UVICORN.match(text)
