@@ -18,14 +18,18 @@ from markdown_it import MarkdownIt
 from tests.cli.command import triage
 from tests.report.test_text import report
 from tests.verify.test_compare import figures, result
+from tests.verify.test_links import LINKS, SHAPE
 from triage.errors import UnreachableError
 from triage.evidence.model import Deployment, Layout, Origin
 from triage.fleet import Outcome
 from triage.hosts.inventory import Host
+from triage.playbook import waves
+from triage.playbook.waves import HostRun, RollOut
 from triage.report import bench as rendered_bench
 from triage.report import fleet as rendered_fleet
 from triage.report import json as rendered
-from triage.report.documents import cleaned
+from triage.report import links as rendered_links
+from triage.report.documents import FLEET, KINDS, PLAIN, ROLLOUT, RUN, cleaned
 from triage.report.markdown import markdown
 from triage.report.page import charts, lanes, page
 from triage.verify.bench import Bench, Measured
@@ -100,6 +104,16 @@ def fleet() -> dict[str, Any]:
     return cleaned(rendered_fleet.document(outcomes))
 
 
+def rollout() -> dict[str, Any]:
+    done = HostRun("gpu01", 0, run())
+    lost = HostRun("gpu02", 3, None, "reaching gpu02: no route")
+    return cleaned(waves.document("pp8-bringup", RollOut(((done,), (lost,)), ("gpu03",))))
+
+
+def links() -> dict[str, Any]:
+    return cleaned(rendered_links.document(rendered_links.Told(LINKS, SHAPE, {"tp3": 26.0})))
+
+
 class Tags(HTMLParser):
     """The tags with their attributes' names, and the text, of a page."""
 
@@ -117,7 +131,7 @@ class Tags(HTMLParser):
 
 
 def every() -> tuple[dict[str, Any], ...]:
-    return run(), bench(), fleet()
+    return run(), bench(), fleet(), rollout(), links()
 
 
 def renamed(value: Any, text: str, kept: tuple[str, ...] = ("schema", "status", "state", "role")) -> Any:
@@ -160,6 +174,52 @@ def test_a_fleet_has_every_host_and_each_incident_once(write: Callable[[Any], st
     for said in ("4 hosts", "gpu01, gpu02", "gpu03", "no incident", "gpu04", "reaching gpu04: no route"):
         assert said in text, said
     assert text.count("From the symptom to the cause") == 1
+
+
+@pytest.mark.parametrize(
+    "write", [lambda document: Tags(page([document])).text, lambda document: markdown([document])]
+)
+def test_a_roll_out_has_its_waves_and_every_part_of_each_run(write: Callable[[Any], str]):
+    text = write(rollout())
+    for said in ("pp8-bringup on 3 hosts", "gpu01: Verify", "gpu02", "reaching gpu02: no route", "gpu03",
+                 "not touched", "From the symptom to the cause", "get_value_buffer(0)"):  # fmt: skip
+        assert said in text, said
+
+
+def test_a_roll_out_begins_with_what_became_of_each_host():
+    text = Tags(page([rollout()])).text
+    assert "stopped; 1 not touched" in text
+    order = ("wave 1: gpu01", "wave 2: gpu02", "pp8-bringup on gpu01", "gpu01: Diagnose")
+    assert sorted(order, key=text.index) == list(order)
+
+
+def test_a_bench_that_was_cut_recommends_nothing_yet():
+    found = {**bench(), "left": ["ep8"]}
+    for text in (Tags(page([found])).text, markdown([found])):
+        assert "not measured: ep8" in text.replace("`", "")
+        assert "best so far" in text
+        assert "recommended" not in text
+
+
+def test_what_has_no_form_of_its_own_is_tables():
+    text = Tags(page([links()])).text
+    for said in ("triage links", "estimates", "all_reduce 122", "81.97", "pairs", "NVIDIA H200"):
+        assert said in text, said
+    assert "| `tp3` | `all_reduce 122` |" in markdown([links()])
+
+
+def test_a_list_longer_than_a_page_says_so():
+    found = {"schema": "triage.records/1", "records": [{"text": f"line {n}"} for n in range(600)]}
+    assert "100 more are not shown" in Tags(page([found])).text
+    assert "100 more are not shown" in markdown([found])
+
+
+def test_every_document_that_is_printed_is_described_and_makes_a_report():
+    sources = "".join(path.read_text() for path in Path("triage").rglob("*.py"))
+    printed = set(re.findall(r'"(triage\.[a-z-]+/\d)"', sources)) - {"triage.progress/1"}  # a file of ours
+    described = set(re.findall(r"triage\.[a-z-]+/\d", Path("docs/json.md").read_text()))
+    assert described == printed
+    assert {*KINDS, RUN, FLEET, ROLLOUT, *PLAIN} == printed - {"triage.case/1"}
 
 
 OURS = ("kind", "result", "outcome", "certainty", "verdict", "rule", "category")

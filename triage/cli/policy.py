@@ -20,7 +20,8 @@ def policy(format: FormatOption = Format.TEXT) -> None:
         print(json.dumps({"schema": "triage.policy/1", "queries": queries, "sudoers": sudoers()}))
         return
     print("Looking at a host runs these commands and no others. None of them changes anything.")
-    print("A journalctl before systemd 236 is asked without --output-fields.\n")
+    print("A journalctl before systemd 236 is asked without --output-fields,")
+    print("a busctl before systemd 243 for ExecStart instead of ExecStartEx.\n")
     for entry in entries:
         print(f"{entry.query}: {entry.purpose}")
         print(f"    {entry.command}")

@@ -28,7 +28,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="DOCUMENT...",
-            help="What diagnose, patch, verify, bench or run printed with --format json; - is stdin.",
+            help="What a command printed with --format json; - is stdin.",
         ),
     ],
     output: Annotated[

@@ -75,7 +75,7 @@ def run(
     known = targets.inventory(inventory)
     if known.is_several(host):
         from triage.cli.rollout import roll_out_on
-        from triage.playbook.waves import waves_of
+        from triage.playbook.waves import document, waves_of
 
         waves = waves_of([each.name for each in known.select(host)], canary, wave)
 
@@ -84,8 +84,7 @@ def run(
 
         rolled = roll_out_on(loaded, playbook, waves, yes, format, is_interrupted)
         if report is not None:
-            runs = [run.document for done in rolled.waves for run in done if run.document is not None]
-            write_report([documents.cleaned(dict(each)) for each in runs], report)
+            write_report([documents.cleaned(document(loaded.name, rolled))], report)
         raise typer.Exit(rolled.exit_code)
     from triage.cli.actions import open_actions
     from triage.playbook import runner, text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,14 +18,19 @@ KINDS: Mapping[str, Kind] = {
     "triage.verification/1": "verification",
     "triage.bench/1": "bench",
 }
-RUN, FLEET = "triage.run/1", "triage.fleet/1"
+RUN, FLEET, ROLLOUT = "triage.run/1", "triage.fleet/1", "triage.rollout/1"
+PLAIN = (  # those that are shown as tables
+    *("triage.hosts/1", "triage.hosts-check/1", "triage.links/1", "triage.history/1", "triage.capture/1"),
+    *("triage.case-contents/1", "triage.timeline/1", "triage.records/1", "triage.replay/1"),
+    *("triage.rules/1", "triage.rules-matrix/1", "triage.run-check/1", "triage.scan/1", "triage.policy/1"),
+)
 
-Kind = Literal["diagnosis", "patch", "verification", "bench", "step"]
+Kind = Literal["diagnosis", "patch", "verification", "bench", "step", "plain"]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a report: a document, or what became of a step that gave none (`kind` "step")."""
+    """One part of a report: a document, or what became of a step or host that gave none (`kind` "step")."""
 
     kind: Kind
     document: Mapping[str, Any]
@@ -36,7 +41,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Overview:
-    """What became of each part of a whole: of the steps of a run, of the hosts of a fleet."""
+    """What became of each part of a whole: of the steps of a run, of the hosts of a fleet or roll-out."""
 
     title: str
     status: str
@@ -50,24 +55,28 @@ def read_document(path: Path) -> dict[str, Any]:
         document = parse_json(read_json_file(Path("/dev/stdin") if str(path) == "-" else path))
     except ValueError as error:
         raise _unfit(path, f"it is not JSON: {error}") from None
-    known = (*KINDS, RUN, FLEET)
+    known = (*KINDS, RUN, FLEET, ROLLOUT, *PLAIN)
     if not isinstance(document, dict) or document.get("schema") not in known:
         raise _unfit(path, f"its schema is none of {', '.join(known)}")
     found: dict[str, Any] = cleaned(document)
     return found
 
 
-def overview(document: Mapping[str, Any]) -> Overview | None:
-    """Of a run or a fleet, which have parts."""
+def overviews(document: Mapping[str, Any]) -> Iterator[Overview]:
+    """Of a run, a fleet or a roll-out, which have parts; of a roll-out then that of each host's run."""
     if document["schema"] == RUN:
         title = f"{document['playbook']['name']} on {document['host']}"
         steps = tuple(map(_step, document["steps"]))
-        return Overview(title, document["status"], document["reason"], steps)
-    if document["schema"] == FLEET:
+        yield Overview(title, document["status"], document["reason"], steps)
+    elif document["schema"] == FLEET:
         hosts = tuple(map(_host, document["hosts"]))
         kinds = len(document["alike"])
-        return Overview(f"{len(hosts)} hosts", "", f"{kinds} kind{'s' * (kinds != 1)} of incident", hosts)
-    return None
+        yield Overview(f"{len(hosts)} hosts", "", f"{kinds} kind{'s' * (kinds != 1)} of incident", hosts)
+    elif document["schema"] == ROLLOUT:
+        yield _rollout(document)
+        for run in (host["run"] for wave in document["waves"] for host in wave):
+            if run is not None:
+                yield from overviews(run)
 
 
 def sections(document: Mapping[str, Any]) -> Iterator[Section]:
@@ -80,8 +89,42 @@ def sections(document: Mapping[str, Any]) -> Iterator[Section]:
                 yield _step(step)
     elif document["schema"] == FLEET:
         yield from _fleet(document)
+    elif document["schema"] == ROLLOUT:
+        for wave in document["waves"]:
+            for host in wave:
+                yield from _of_host(host)
+    elif document["schema"] in PLAIN:
+        yield Section("plain", document)
     else:
         yield from _titled(document)
+
+
+def _rollout(document: Mapping[str, Any]) -> Overview:
+    begun = [
+        Section("step", {}, f"wave {number}: {host['host']}", *_became(host))
+        for number, wave in enumerate(document["waves"], 1)
+        for host in wave
+    ]
+    left = [Section("step", {}, name, "skipped", "not touched") for name in document["left"]]
+    status = "failed" if document["exit_code"] else "done"
+    reason = f"stopped; {len(left)} not touched" if left else ""
+    title = f"{document['playbook']} on {len(begun) + len(left)} hosts"
+    return Overview(title, status, reason, (*begun, *left))
+
+
+def _became(host: Mapping[str, Any]) -> tuple[str, str]:
+    """Status and reason of a host of a roll-out."""
+    run = host["run"]
+    return ("failed", host["error"]) if run is None else (run["status"], run["reason"])
+
+
+def _of_host(host: Mapping[str, Any]) -> Iterator[Section]:
+    """The parts of its run, under its name."""
+    if host["run"] is None:
+        yield Section("step", {}, host["host"], *_became(host))
+        return
+    for part in sections(host["run"]):
+        yield replace(part, title=f"{host['host']}: {part.title}")
 
 
 def _titled(

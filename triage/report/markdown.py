@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from triage.report.documents import Section, overview, sections
+from triage.report.documents import Overview, Section, overviews, sections
 from triage.report.markup import block, code, word
 from triage.report.page import story
+from triage.report.tables import tables
 
 MAX_FOLLOWERS = 8
 
@@ -18,9 +19,13 @@ MAX_FOLLOWERS = 8
 def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
     """Raises KeyError for a document that lacks what its schema has."""
     parts = [section for document in documents for section in sections(document)]
-    overviews = list(filter(None, map(overview, documents)))
-    lines = [f"# {code(story.title(overviews, parts))}", ""]
+    wholes = [whole for document in documents for whole in overviews(document)]
+    lines = [f"# {code(story.title(wholes, parts))}", ""]
+    for whole in wholes:
+        lines += _overview(whole, first=whole is wholes[0])
     for part in parts:
+        if part.kind == "step":
+            continue  # the overview has it
         if part.title:
             lines += [f"## {code(part.title)}", ""]
         if part.status:
@@ -29,6 +34,20 @@ def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
             lines += [code(part.summary), ""]
         lines += _PARTS[part.kind](part)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _overview(whole: Overview, first: bool) -> Iterator[str]:
+    """What became of the whole, and of each part of it; the first has its title above all."""
+    if not first:
+        yield from (f"## {code(whole.title)}", "")
+    told = [word(whole.status)] if whole.status else []
+    told += [code(whole.reason)] if whole.reason else []
+    if told:
+        yield from (": ".join(told), "")
+    for part in whole.parts:
+        summary = f": {code(part.summary)}" if part.summary else ""
+        yield f"- {code(part.title)} {word(part.status)}{summary}"
+    yield ""
 
 
 def _diagnosis(part: Section) -> Iterator[str]:
@@ -102,12 +121,16 @@ def _verification(part: Section) -> Iterator[str]:
 
 def _bench(part: Section) -> Iterator[str]:
     document = part.document
-    yield from (f"recommended: **{word(document['best'] or 'none')}**, {code(document['reason'])}", "")
+    left = document.get("left", ())  # an older document lacks it
+    best = "best so far" if left else "recommended"
+    yield from (f"{best}: **{word(document['best'] or 'none')}**, {code(document['reason'])}", "")
+    if left:
+        yield from (f"not measured: {', '.join(map(word, left))}", "")
     yield "| layout | decode tok/s | all tok/s | TTFT ms | start s | |"
     yield "|---|---|---|---|---|---|"
     for one in document["layouts"]:
         failed = one["verification"]["verdict"] == "failed"
-        mark = "failed" if failed else "recommended" if one["name"] == document["best"] else ""
+        mark = "failed" if failed else best if one["name"] == document["best"] else ""
         figures = (one["decode_rate"], one["output_throughput"], one["ttft_ms"], one["start"])
         cells = (word(one["name"]), *map(story.figure, figures), mark)
         yield f"| {' | '.join(cells)} |"
@@ -115,8 +138,21 @@ def _bench(part: Section) -> Iterator[str]:
     yield from _list(code(note) for note in document["notes"])
 
 
-def _step(part: Section) -> Iterator[str]:
-    return iter(())
+def _plain(part: Section) -> Iterator[str]:
+    for table in tables(part.document):
+        if table.title:
+            yield from (f"### {code(table.title)}", "")
+        columns = table.columns or ("", "")
+        yield _row(columns)
+        yield f"|{'---|' * len(columns)}"
+        yield from map(_row, table.rows)
+        yield ""
+        if table.hidden:
+            yield from (f"{table.hidden} more are not shown", "")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell and code(cell).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _list(items: Iterable[str]) -> Iterator[str]:
@@ -130,5 +166,5 @@ _PARTS = {
     "patch": _patch,
     "verification": _verification,
     "bench": _bench,
-    "step": _step,
+    "plain": _plain,
 }

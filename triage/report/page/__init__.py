@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.report.documents import overview, sections
+from triage.report.documents import overviews, sections
 from triage.report.page import charts, lanes, story
+from triage.report.tables import tables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,11 +22,11 @@ def page(documents: Sequence[Mapping[str, Any]]) -> str:
 
     template = _environment().get_template("page.html.jinja")
     parts = [section for document in documents for section in sections(document)]
-    overviews = list(filter(None, map(overview, documents)))
+    wholes = [whole for document in documents for whole in overviews(document)]
     return template.render(
         css=Markup((HERE / "page.css").read_text()),  # ours, and not to be escaped
-        title=story.title(overviews, parts),
-        overviews=overviews,
+        title=story.title(wholes, parts),
+        overviews=wholes,
         parts=parts,
     )
 
@@ -46,6 +47,7 @@ def _environment() -> Environment:
         explanation=story.explanation,
         curves=charts.curves,
         starts=charts.phases,
+        tables=tables,
     )
     environment.filters.update(figure=story.figure, clock=story.clock, diff=story.diff)
     return environment

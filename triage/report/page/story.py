@@ -41,6 +41,8 @@ def title(overviews: Sequence[Overview], parts: Sequence[Section]) -> str:
         return str(document["deployment"])
     if parts[0].kind == "bench":
         return f"layouts of {document['deployment']}"
+    if parts[0].kind == "plain":
+        return str(document["schema"]).removesuffix("/1").replace(".", " ")
     return f"patches on {document['host']}"
 
 
