@@ -64,3 +64,34 @@ def test_an_eager_pipeline_answers_after_the_patch(box, triage):
     assert proof["sample"]
     assert [one["failed"] for one in proof["metrics"]] == [0] * len(proof["metrics"])
     print(f"ready after {proof['start']['seconds']:.0f} s; it answers {proof['sample']!r}")
+
+
+@pytest.mark.real
+@pytest.mark.timeout(2400)
+def test_layouts_are_measured_and_the_unit_is_as_it_was(box, triage):
+    """Of three layouts one is that of the defect: the others are measured, and it is named."""
+    own = box.run(["systemctl", "show", "-p", "ExecStart", UNIT]).stdout
+    bench = ("bench", HOST, "--unit", UNIT, "--yes", *BRIEF)
+    found = triage(*bench, "--layouts", "tp1,tp2,pp2")
+    shown(found)
+    tp1, tp2, pp2 = found["layouts"]
+    assert [one["verification"]["start"]["ready"] for one in (tp1, tp2)] == [True, True]
+    assert pp2["verification"]["verdict"] == "failed"
+    assert pp2["cause"].startswith("confirmed: a later pipeline stage has no buffer")
+    assert found["best"] in ("tp1", "tp2")
+
+    triage("patch", HOST, "--unit", UNIT, "--id", PATCH, "--apply", "--yes")
+    found = triage(*bench, "--layouts", "tp1,pp2")
+    shown(found)
+    assert all(one["decode_rate"] for one in found["layouts"])
+    assert found["best"]
+    assert box.run(["systemctl", "show", "-p", "ExecStart", UNIT]).stdout == own
+    assert box.run(["ls", f"/run/systemd/system/{UNIT}.d"]).returncode == 2
+
+
+def shown(found) -> None:
+    for one in found["layouts"]:
+        figures = [one[name] for name in ("decode_rate", "output_throughput", "ttft_ms", "start")]
+        told = "  ".join("-" if value is None else f"{value:.1f}" for value in figures)
+        print(f"  {one['name']:4} {told} {one['cause']}")
+    print(f"  recommended {found['best']}: {found['reason']}")
