@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -16,7 +20,10 @@ from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
-from triage.verify.events import Event, LogLine, PhaseReached, Started
+from triage.verify.client import client_of
+from triage.verify.drain import running
+from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started
+from triage.verify.exclusion import alone
 from triage.verify.history import History
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
@@ -33,7 +40,9 @@ EnvironmentFile=-/etc/engine.env
 ExecStart=/usr/bin/python3 /opt/server.py {port} ${{MODE}} ${{START}}
 {restart}
 """
-QUICK = Options(timeout=30, requests=2, repeats=2, concurrency=2, max_tokens=8, prompt_tokens=8)
+QUICK = Options(
+    timeout=30, requests=2, repeats=2, most_repeats=2, concurrency=2, max_tokens=8, prompt_tokens=8
+)
 
 
 def deployment(box: Box, unit: str = "engine.service") -> Deployment:
@@ -70,6 +79,20 @@ def connection(host: Box) -> Iterator[Connection]:
 def connect(box: Box, user: str = "root", become: bool = False) -> Connection:
     wanted = options.ConnectionOptions(ssh_config=box.ssh_config(), become=become)
     return open_connection(f"{user}@{box.name}", wanted)
+
+
+def wait_for(box: Box, unit: str, name: str, value: str) -> None:
+    for _ in range(150):
+        if box.run(["systemctl", "show", "-P", name, unit]).stdout.strip() == value:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{name} of {unit} is never {value}")
+
+
+def ask_slowly(port: int | None, answers: list[bytes]) -> None:
+    body = b'{"prompt": "slow", "max_tokens": 1, "stream": false}'
+    with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/v1/completions", body) as answer:
+        answers.append(answer.read())
 
 
 def start(box: Box, how: str, mode: str = "ok") -> None:
@@ -123,6 +146,67 @@ def test_a_crash_loop_is_followed_no_longer_than_its_budget(
     result = verify(connection, looping, options, events.append, history=History(tmp_path))
     assert (result.verdict, result.start.died) == ("failed", True)
     assert 1 <= len([event for event in events if isinstance(event, Started)]) <= 1 + budget
+
+
+def test_a_unit_that_reached_its_start_limit_is_started_once_more(
+    host: Box, connection: Connection, tmp_path: Path
+):
+    start(host, "dies")
+    host.run(["systemctl", "start", "looping.service"])
+    wait_for(host, "looping.service", "Result", "start-limit-hit")
+    events: list[Event] = []
+    options = dataclasses.replace(QUICK, restart_budget=50, timeout=60)
+    looping = deployment(host, "looping.service")
+    result = verify(connection, looping, options, events.append, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", True)
+    assert sum(isinstance(event, Restarting) for event in events) == 1
+    assert 1 <= sum(isinstance(event, Started) for event in events) <= 2  # as the unit's limit has it
+    wait_for(host, "looping.service", "Result", "start-limit-hit")
+
+
+def test_a_unit_that_is_started_again_for_ever_is_not_waited_for(
+    host: Box, connection: Connection, tmp_path: Path
+):
+    start(host, "dies")
+    always = UNIT.format(port=1, restart="Restart=always\nRestartSec=60").replace("Burst=2", "Burst=0")
+    host.put("/etc/systemd/system/always.service", always)
+    host.run(["systemctl", "daemon-reload"], check=True)
+    result = verify(connection, deployment(host, "always.service"), QUICK, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", True)
+    assert result.reason.endswith("result exit-code, status 1, to be started again")
+
+
+def test_requests_of_users_are_waited_for(host: Box, connection: Connection, tmp_path: Path):
+    host.run(["systemctl", "start", "engine.service"], check=True)
+    found = dataclasses.replace(deployment(host), engine="vllm")
+    for drain, kept, said in (
+        (60, True, "the restart waited "),
+        (0, False, "1 running request had not ended when it was restarted; a restart breaks them off"),
+    ):
+        answers: list[bytes] = []
+        thread = threading.Thread(target=ask_slowly, args=(found.port, answers))
+        thread.start()
+        while not running(client_of(connection, found)):
+            time.sleep(0.1)
+        options = dataclasses.replace(QUICK, requests=0, drain=drain)
+        result = verify(connection, found, options, history=History(tmp_path))
+        thread.join()
+        assert result.notes[0].startswith(said)
+        assert bool(answers) == kept
+        assert result.start.ready
+
+
+def test_two_operators_do_not_meet(host: Box, connection: Connection):
+    other = connect(host, "ops", become=True)
+    unit = deployment(host)
+    with alone(connection, unit) as note:
+        assert note == ""
+        with pytest.raises(RefusedError, match="two at once disturb each other"), alone(other, unit):
+            pass
+        connection.close()  # as when the network is gone: nobody is there to give the lock back
+        with alone(other, unit) as note:
+            assert note == ""
+    other.close()
 
 
 def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connection, tmp_path: Path):

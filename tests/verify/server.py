@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "tiny"
+SLOW = 5.0  # seconds that the prompt "slow" takes
+TELLS = {"/v1/loads?include=core": '{"loads": [{"num_running_reqs": RUNNING, "num_waiting_reqs": 0}]}'}
 
 
 @dataclass
@@ -62,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.most_running = max(self.server.most_running, self.server.running)
         try:
             self.server.together.wait(60)
-            time.sleep(self.server.ttft)
+            time.sleep(SLOW if body.get("prompt") == "slow" else self.server.ttft)
             if body["stream"]:
                 self.stream(served)
             else:
@@ -75,6 +77,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, served: Served) -> None:
         body, mode = served.body, self.server.mode
+        if mode == "native only" and "model" in body:
+            return self.reply(404, {"detail": "Not Found"})
+        if "text" in body:
+            return self.reply(200, native(body, body["sampling_params"]["max_new_tokens"]))
         if mode == "chat only" and self.path == "/v1/completions":
             return self.reply(404, {"detail": "Not Found"})
         if mode == "strict" and "ignore_eos" in body:
@@ -114,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def stream(self, served: Served) -> None:
         mode, body = self.server.mode, served.body
-        count = body["max_tokens"]
+        count = body["max_tokens"] if "model" in body else body["sampling_params"]["max_new_tokens"]
         if mode == "one request without usage" and len(self.server.served) > 1:
             mode = "ok"
         refused = {"strict": "ignore_eos" in body, "chat only": "prompt" in body, "status 500": True}
@@ -160,6 +166,14 @@ class Handler(BaseHTTPRequestHandler):
         if mode == "wrong types":
             for event in ({"choices": {}}, {"choices": [[]]}, {"choices": [{"delta": 7}]}, {"usage": [1]}):
                 self.event(event)
+            return self.piece(b"data: [DONE]\n\n", last=True)
+        if mode == "native error":  # as SGLang refuses at /generate
+            self.event({"error": {"message": "The input is too long."}})
+            return self.piece(b"data: [DONE]\n\n", last=True)
+        if "text" in body:
+            for number in range(1, count + 1):
+                served.written.append(time.perf_counter())
+                self.event(native(body, number))
             return self.piece(b"data: [DONE]\n\n", last=True)
         if mode == "keep-alive comments":
             self.piece(b": ping\n\nevent: message\n\n")
@@ -251,6 +265,16 @@ class FakeServer(ThreadingHTTPServer):
         pass
 
 
+def native(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """What SGLang's own interface says after so many tokens: all of the text, every time."""
+    done = number == body["sampling_params"]["max_new_tokens"]
+    meta = {"finish_reason": {"type": "length", "length": number} if done else None}
+    meta |= {"prompt_tokens": len(body["text"].split()), "completion_tokens": number}
+    if body.get("return_logprob"):
+        meta |= {"output_token_logprobs": [[-0.5, 7, None]] * number}
+    return {"text": " a" * number, "output_ids": [7] * number, "meta_info": meta}
+
+
 def usage(body: dict[str, Any], count: int) -> dict[str, int]:
     text = body.get("prompt") or body["messages"][0]["content"]
     return {"prompt_tokens": len(text.split()), "completion_tokens": count}
@@ -276,7 +300,8 @@ def main(port: int, mode: str, start: str) -> None:
     if start == "dies":
         print("IndexError: list index out of range", flush=True)
         sys.exit(1)
-    with FakeServer(mode, port=port):
+    with FakeServer(mode, port=port) as server:
+        server.told = TELLS
         if start == "ready":
             print(SGLANG_UP, SGLANG_READY, sep="\n", flush=True)
         elif start == "early":

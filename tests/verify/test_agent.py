@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import ast
 import json
+import selectors
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +33,11 @@ def ask(server: FakeServer | None, op: str, **job: Any) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def load(server: FakeServer, **job: Any) -> dict[str, Any]:
-    job = {
-        "api": "completions",
-        "ignore_eos": True,
-        "requests": 3,
-        "max_tokens": 8,
-        "prompt_tokens": 5,
-        **job,
-    }
-    return ask(server, "load", **job)
+def load(
+    server: FakeServer | None, requests: int = 3, prompt_tokens: int = 5, max_tokens: int = 8, **job: Any
+) -> dict[str, Any]:
+    plan = [[prompt_tokens, max_tokens, 0]] * requests
+    return ask(server, "load", **{"api": "completions", "ignore_eos": True, "plan": plan, **job})
 
 
 def errors(reply: dict[str, Any]) -> list[str]:
@@ -75,6 +73,27 @@ def test_a_load_records_what_the_server_did(api: str):
     assert all(mine >= his for mine, his in zip(ours, theirs, strict=True))
 
 
+def test_each_request_asks_for_its_own_lengths_at_its_own_time():
+    plan = [[3, 2, 0.0], [9, 5, 0.3], [4, 7, 0.05]]
+    with FakeServer(ttft=0.0, itl=0.0) as server:
+        reply = load(server, plan=plan, concurrency=3)
+    asked = [(len(one.body["prompt"].split()), one.body["max_tokens"]) for one in server.served]
+    assert asked == [(3, 2), (9, 5), (4, 7)]
+    assert [one["output_tokens"] for one in reply["requests"]] == [2, 5, 7]
+    sent = [one["sent"] for one in reply["requests"]]
+    assert sent[1] >= 0.3
+    assert sent[2] >= sent[1]  # one that is planned behind another is sent behind it
+
+
+def test_at_a_rate_no_request_waits_for_another_to_end():
+    with FakeServer(ttft=0.0, itl=0.0, together=4) as server:  # none is answered before all four are there
+        reply = load(server, plan=[[1, 1, 0.02 * number] for number in range(4)], concurrency=4)
+    assert errors(reply) == [""] * 4
+    with FakeServer(ttft=0.0, itl=0.0) as server:
+        load(server, plan=[[1, 1, 0]] * 6, concurrency=2)
+    assert server.most_running <= 2  # the bound holds all the same
+
+
 def test_the_empty_role_chunk_of_a_chat_is_no_first_token():
     with FakeServer(ttft=0.0, itl=0.0) as server:
         reply = load(server, api="chat", requests=1, max_tokens=4)
@@ -95,6 +114,7 @@ def test_prompts_have_the_length_asked_for_and_differ_from_each_other():
 @pytest.mark.parametrize(
     ("mode", "kind"),
     [
+        ("native error", "error in stream: The input is too long."),
         ("error in stream", "error in stream: EngineCore encountered an issue."),
         ("no finish_reason", "no finish_reason"),
         ("aborted", "finish_reason abort"),
@@ -123,7 +143,7 @@ def test_each_misbehaviour_is_a_failure_with_its_kind(mode: str, kind: str):
 def test_an_answer_without_end_is_timed_out(mode: str):
     with FakeServer(mode, ttft=0.0, itl=0.001) as server:
         stream = mode != "hanging"
-        job = {"requests": 2} if stream else {"prompts": ["a", "b"], "api": "completions"}
+        job = {"plan": [[5, 8, 0]] * 2} if stream else {"prompts": ["a", "b"], "api": "completions"}
         reply = ask(server, "load" if stream else "complete", timeout=0.5, concurrency=2, **job, model="tiny")
     assert errors(reply) == ["timed out: no full answer in 0.5 s"] * 2
 
@@ -154,7 +174,7 @@ def test_missing_usage_leaves_the_count_open():
 
 
 def test_one_that_refuses_connections():
-    reply = ask(None, "load", model="tiny", api="completions", requests=2)
+    reply = load(None, model="tiny", requests=2)
     assert errors(reply) == ["no connection: Connection refused"] * 2
     reply = ask(None, "complete", prompts=["a"])
     assert errors(reply) == ["no connection: Connection refused"]
@@ -169,6 +189,17 @@ def test_completions_are_asked_for_as_the_server_wants():
     assert all(served.body["temperature"] == 0 for served in server.served)
     with FakeServer("chat only") as server:
         reply = ask(server, "complete", prompts=["a"])
+    assert (reply["api"], errors(reply)) == ("chat", [""])
+    with FakeServer("native only") as server:
+        reply = ask(server, "complete", prompts=["a b c"], max_tokens=4, logprobs=True)
+        assert (reply["api"], errors(reply)) == ("generate", [""])
+        (one,) = reply["requests"]
+        assert (one["text"], one["prompt_tokens"], one["finite"]) == (" a a a a", 3, True)
+        reply = load(server, api="generate", max_tokens=5)
+        assert errors(reply) == [""] * 3
+        assert {(one["output_tokens"], len(one["chunks"])) for one in reply["requests"]} == {(5, 5)}
+    with FakeServer() as server:
+        reply = ask(server, "complete", prompts=["a"], apis=["chat"])
     assert (reply["api"], errors(reply)) == ("chat", [""])
     with FakeServer("strict") as server:
         reply = ask(server, "complete", prompts=["a"])
@@ -197,16 +228,95 @@ def test_the_key_is_a_bearer_token_and_never_an_argument():
         {"port": 0},
         {"port": "80"},
         {"op": "exec"},
-        {"op": "load", "requests": 10**6},
-        {"op": "load", "concurrency": 10**6},
-        {"op": "load", "requests": 10_000, "prompt_tokens": 100_000},
-        {"op": "load", "timeout": -1},
+        {"op": "load"},
+        {"op": "load", "plan": []},
+        {"op": "load", "plan": [[1, 1, 0]] * 10_001},
+        {"op": "load", "plan": [[100_000, 1, 0]] * 41},
+        {"op": "load", "plan": [[1, 1]]},
+        {"op": "load", "plan": [[1, 1, -1]]},
+        {"op": "load", "plan": [["1", 1, 0]]},
+        {"op": "load", "plan": [[1, 10**6, 0]]},
+        {"op": "load", "plan": [[1, 1, 0]], "concurrency": 10**6},
+        {"op": "load", "plan": [[1, 1, 0]], "timeout": -1},
         {"op": "complete", "prompts": []},
         {"op": "complete", "prompts": [7]},
     ],
 )
 def test_what_it_does_not_do(job: dict[str, Any]):
     assert set(ask(None, **{"op": "health", **job})) == {"refused"}
+
+
+RECORDED = Path(__file__).with_name("streams")
+
+
+def recorded(name: str) -> agent.Exchange:
+    """What a real server sent, byte for byte: SGLang 0.5.10.post1 and vLLM 0.32.0, five tokens asked for."""
+    exchange = agent.Exchange(b"")
+    exchange.response.feed(1.0, (RECORDED / f"{name}.http").read_bytes())
+    return exchange
+
+
+@pytest.mark.parametrize("api", ["completions", "chat", "generate"])
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_streams_of_real_servers(engine: str, api: str):
+    if (engine, api) == ("vllm", "generate"):
+        return
+    for name in (f"{engine}-{api}", *([f"{engine}-{api}-in-pieces"] if api == "generate" else [])):
+        exchange = recorded(name)
+        manner = agent.Manner("tiny", api, True, True)
+        answer = agent.judge(exchange, 0.0, manner, agent.Ask("x", 5, 0.0))
+        assert exchange.response.complete
+        assert (answer["error"], answer["finish_reason"], answer["output_tokens"]) == ("", "length", 5)
+        assert answer["prompt_tokens"] > 2
+        assert len(answer["text"]) > 5
+        assert 4 <= len(answer["chunks"]) <= 5  # the first two tokens may come as one
+
+
+def test_a_stream_that_repeats_all_text_is_read_like_one_in_pieces():
+    manner, asked = agent.Manner("tiny", "generate", True, True), agent.Ask("x", 5, 0.0)
+    whole, pieces = (
+        agent.judge(recorded(f"sglang-generate{form}"), 0.0, manner, asked) for form in ("", "-in-pieces")
+    )
+    assert whole["text"] == pieces["text"] == ' [","' * 5
+    assert len(whole["chunks"]) == len(pieces["chunks"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sglang-refused", "status 400: The input (12001 tokens) is longer"),
+        ("vllm-refused", "status 400: This model's maximum context length"),
+        ("sglang-generate-refused", "error in stream: The input (12001 tokens) is longer"),  # status 200
+    ],
+)
+def test_refusals_of_real_servers(name: str, said: str):
+    manner = agent.Manner("tiny", "completions", True, True)
+    answer = agent.judge(recorded(name), 0.0, manner, agent.Ask("x", 5, 0.0))
+    assert answer["error"].startswith(said)
+
+
+def test_probabilities_of_the_native_interface():
+    manner = agent.Manner("tiny", "generate", True, False)
+    exchange = recorded("sglang-generate-logprobs")
+    assert agent.judge(exchange, 0.0, manner, agent.Ask("x", 5, 0.0))["finite"] is True
+
+
+def test_a_program_that_is_late_does_not_make_the_server_late():
+    """The kernel says when the bytes came, however long they waited for their reader."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(type=socket.SOCK_DGRAM) as first:
+        agent.ask_for_stamps(first)
+        time.sleep(0.1)
+        exchange, selector = agent.Exchange(b"x"), selectors.DefaultSelector()
+        exchange.open(selector, (socket.AF_INET, listener.getsockname()))
+        served, _ = listener.accept()
+        with served, selector:
+            served.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n")
+            written = agent.clock()
+            time.sleep(0.2)
+            exchange.advance(selector, False)
+            exchange.end(selector)
+    (at, _), *_ = exchange.response.lines
+    assert at - written < 0.1
 
 
 def test_health_tells_a_listener_that_is_older_than_the_service():

@@ -12,6 +12,7 @@ from triage.errors import UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.client import Client, Completion, Reply, client_of, load_of
+from triage.verify.plan import Shape, planned
 
 
 def client(port: int, python: str = sys.executable, host: str = "127.0.0.1") -> Client:
@@ -30,23 +31,51 @@ def test_a_load_is_what_the_server_counted():
     with FakeServer() as server:
         mine = client(server.port)
         like = mine.complete(("a b",), 4)
-        load = mine.load(
-            like, requests=4, concurrency=2, prompt_tokens=6, max_tokens=5, seed="s", deadline=30
-        )
+        load = mine.load(like, Shape(4, 2, (6, 6), (5, 5)), seed="s", deadline=30)
     assert like.requests[0].text == " a a a a"
     assert (load.concurrency, load.prompt_tokens, load.max_tokens) == (2, 6, 5)
     assert (load.token_source, load.api, load.ignore_eos) == ("usage", "completions", True)
     assert [(one.prompt_tokens, one.output_tokens, one.error) for one in load.requests] == [(6, 5, "")] * 4
+    assert {(one.asked_prompt, one.asked_tokens) for one in load.requests} == {(6, 5)}
+    assert (load.prompt_lengths, load.output_lengths, load.rate) == (None, None, 0.0)
+
+
+def test_every_request_is_kept_with_what_it_asked_for():
+    shape = Shape(6, 4, (2, 40), (3, 9), 200.0)
+    with FakeServer(ttft=0.0, itl=0.0) as server:
+        mine = client(server.port)
+        load = mine.load(mine.complete(("a",), 4), shape, seed="s", deadline=30)
+    assert load.prompt_lengths == (2, 40)
+    assert load.output_lengths == (3, 9)
+    assert (load.rate, load.arrivals, load.concurrency) == (200.0, "poisson", 4)
+    asked = [(one.asked_prompt, one.asked_tokens, one.due) for one in load.requests]
+    assert asked == [(ask.prompt_tokens, ask.max_tokens, ask.due) for ask in planned(shape)]
+    assert [(one.prompt_tokens, one.output_tokens) for one in load.requests] == [pair[:2] for pair in asked]
+    assert all(one.sent >= one.due for one in load.requests)
+
+
+def test_an_interface_can_be_asked_for():
+    with FakeServer() as server:
+        mine = Client(LocalConnection(), sys.executable, "127.0.0.1", server.port, api="generate")
+        assert mine.complete(("a",), 4).api == "generate"
+
+
+def test_answers_that_are_missing_make_no_sense():
+    one = {"model": "", "api": "chat", "ignore_eos": True, "wall": 0.0, "requests": []}
+    mine = Client(Answering(json.dumps(one).encode()), "python3", "127.0.0.1", 1)
+    with pytest.raises(UnreachableError, match="0 of 2 requests"):
+        mine.complete(("a", "b"), 4)
 
 
 def test_a_server_that_counts_nothing_has_its_chunks_counted():
-    load = load_of(reply(answer(None), answer(None)), 1, 5, 3)
+    load = load_of(reply(answer(None), answer(None)), Shape(2, 1, (5, 5), (3, 3)))
     assert load.token_source == "chunks"
     assert [(one.output_tokens, one.error) for one in load.requests] == [(3, ""), (3, "")]
 
 
 def test_a_count_that_is_missing_in_some_answers_only_is_a_failure():
-    load = load_of(reply(answer(8), answer(None), answer(None, "timed out: in 5 s")), 1, 5, 3)
+    three = reply(answer(8), answer(None), answer(None, "timed out: in 5 s"))
+    load = load_of(three, Shape(3, 1, (5, 5), (3, 3)))
     assert load.token_source == "usage"
     assert [one.error for one in load.requests] == ["", "no usage", "timed out: in 5 s"]
 
@@ -55,9 +84,7 @@ def test_missing_usage_over_the_wire():
     with FakeServer("one request without usage") as server:
         mine = client(server.port)
         like = reply()
-        load = mine.load(
-            like, requests=3, concurrency=1, prompt_tokens=6, max_tokens=5, seed="s", deadline=30
-        )
+        load = mine.load(like, Shape(3, 1, (6, 6), (5, 5)), seed="s", deadline=30)
     assert sorted(one.error for one in load.requests) == ["", "", "no usage"]
 
 

@@ -50,19 +50,27 @@ def result(*repeats: tuple[Metrics, ...], **changed: object) -> Verification:
     return replace(whole, **changed)  # type: ignore[arg-type]
 
 
-BEFORE = result(figures(26.0, 80.0), figures(26.4, 81.0))
+BEFORE = result(figures(26.1, 80.2), figures(26.3, 80.8), figures(26.2, 80.5))
+
+
+def thrice(rate: float, throughput: float, ttft: float = 50.0, apart: float = 0.005) -> Verification:
+    """Three repeats that are so far apart, relatively."""
+    parts = (1 - apart, 1.0, 1 + apart)
+    return result(*(figures(rate * part, throughput * part, ttft * part) for part in parts))
 
 
 @pytest.mark.parametrize(
     ("now", "verdict"),
     [
-        (result(figures(40.0, 120.0), figures(41.0, 121.0)), "better"),
-        (result(figures(26.1, 80.0), figures(26.0, 82.0)), "same"),
-        (result(figures(20.0, 60.0), figures(20.1, 61.0)), "worse"),
-        (result(figures(40.0, 81.0), figures(40.5, 80.0)), "better"),  # one better, none worse
-        (result(figures(26.0, 80.0, ttft=500.0), figures(26.0, 80.0, ttft=510.0)), "worse"),
-        (result(figures(40.0, 60.0), figures(41.0, 60.5)), "inconclusive"),  # better and worse
-        (result(figures(28.0, 81.0), figures(22.0, 80.0), figures(34.0, 81.0)), "same"),  # a wide spread
+        (thrice(40.5, 120.0), "better"),
+        (thrice(26.0, 81.0), "same"),
+        (thrice(20.0, 60.0), "worse"),
+        (thrice(40.0, 80.5), "better"),  # one better, none worse
+        (thrice(26.2, 80.5, ttft=500.0), "worse"),
+        (thrice(40.0, 60.0), "inconclusive"),  # better and worse
+        (thrice(26.2, 80.5, apart=0.03), "inconclusive"),  # repeats that differ too much to tell anything
+        (thrice(29.0, 88.0, apart=0.06), "inconclusive"),
+        (thrice(52.0, 160.0, ttft=25.0, apart=0.03), "better"),  # but not what is larger than that
     ],
 )
 def test_the_verdict_follows_differences_beyond_the_spread(now: Verification, verdict: str):
@@ -72,8 +80,10 @@ def test_the_verdict_follows_differences_beyond_the_spread(now: Verification, ve
 
 
 def test_the_reason_has_the_figures():
-    comparison = compare(result(figures(40.0, 120.0), figures(41.0, 121.0)), BEFORE)
-    assert "decode rate at concurrency 1 26.2 -> 40.5 tok/s (+54.6%, spread 5.0%)" in comparison.reason
+    comparison = compare(replace(thrice(40.5, 120.0), repeats="3 repeats: enough"), BEFORE)
+    # the intervals: 26.2 +- 4.303 * 0.1 / sqrt(3), and 40.5 +- 4.303 * 0.2025 / sqrt(3)
+    assert "decode rate at concurrency 1 26.2 -> 40.5 tok/s (+54.6%, spread 2.2%)" in comparison.reason
+    assert comparison.reason.endswith("(3 repeats: enough)")
     change = comparison.changes[0]
     assert (change.before, change.now) == (pytest.approx(26.2), pytest.approx(40.5))
     assert change.relative == pytest.approx(0.5458, abs=1e-4)
@@ -85,7 +95,23 @@ def test_the_reason_has_the_figures():
         (replace(BEFORE, model="llama"), "the model was kimi, is llama"),
         (
             result(figures(40.0, 120.0, concurrency=8), figures(40.0, 120.0, concurrency=8)),
+            "another concurrency or rate",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, rate=2.0) for one in BEFORE.metrics)),
             "another concurrency",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, arrivals="constant") for one in BEFORE.metrics)),
+            "another concurrency or rate",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, output_lengths=(8, 32)) for one in BEFORE.metrics)),
+            "another output length",
+        ),
+        (
+            replace(BEFORE, metrics=tuple(replace(one, prompt_lengths=(8, 64)) for one in BEFORE.metrics)),
+            "another range of prompt lengths",
         ),
         (
             replace(BEFORE, metrics=tuple(replace(one, completed=4) for one in BEFORE.metrics)),
@@ -139,7 +165,7 @@ def test_without_an_earlier_result_nothing_is_claimed():
 
 @pytest.mark.parametrize("side", ["now", "before"])
 def test_bursts_allow_no_verdict(side: str):
-    fast = result(figures(40.0, 120.0), figures(41.0, 121.0))
+    fast = thrice(40.5, 120.0)
     bursts = tuple(replace(one, near_zero_gaps=0.6) for one in (fast if side == "now" else BEFORE).metrics)
     now, before = (
         (replace(fast, metrics=bursts), BEFORE) if side == "now" else (fast, replace(BEFORE, metrics=bursts))
@@ -158,10 +184,38 @@ def test_one_repeat_tells_no_spread():
 
 
 def test_another_answer_to_the_same_question_is_said():
-    now = result(figures(40.0, 120.0), figures(41.0, 121.0), sample=" Lyon.")
+    now = replace(thrice(40.5, 120.0), sample=" Lyon.")
     comparison = compare(now, BEFORE)
     assert comparison.verdict == "better"
     assert "it answers differently: ' Paris.' before, ' Lyon.' now" in comparison.reason
+
+
+def test_a_smaller_difference_is_told_when_asked_for():
+    before, now = thrice(26.2, 80.5, apart=0.001), thrice(27.0, 80.5, apart=0.001)
+    assert compare(now, before).verdict == "same"
+    assert compare(now, before, 0.02).verdict == "better"
+
+
+def at_a_rate(ttft: float, sent: float = 2.0) -> Verification:
+    both = (replace(one, rate=one.concurrency // 2 and 2.0) for one in figures(26.2, 80.5))
+    single, rated = both
+    rated = replace(rated, ttft_ms=ttft, sent_rate=sent, pace="late" if sent < 2.0 else "")
+    return result(*[(single, rated)] * 3)
+
+
+def test_at_a_rate_the_latencies_are_compared():
+    comparison = compare(at_a_rate(80.0), at_a_rate(40.0))
+    assert comparison.verdict == "worse"
+    assert [(change.figure, change.at) for change in comparison.changes[2:]] == [
+        ("TTFT", "2 requests/s"),
+        ("TPOT", "2 requests/s"),
+    ]
+    assert "TTFT at 2 requests/s 40.0 -> 80.0 ms" in comparison.reason
+
+
+def test_a_rate_that_was_not_kept_allows_no_verdict():
+    comparison = compare(at_a_rate(80.0, sent=1.5), at_a_rate(40.0))
+    assert (comparison.verdict, comparison.reason.partition(":")[0]) == ("inconclusive", "late now")
 
 
 def test_delivery_in_one_burst_is_seen_from_the_requests_on():

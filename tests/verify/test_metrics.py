@@ -81,6 +81,37 @@ def test_bursts_are_gaps_below_half_a_millisecond():
     assert metrics.near_zero_gaps == pytest.approx(0.5)
 
 
+def at_rate(rate: float, *requests: Request, most: int = 256) -> Load:
+    return Load(most, 8, 5, "usage", 10.0, requests, rate=rate)
+
+
+def test_a_rate_that_was_kept():
+    kept = metrics_of(at_rate(2.0, *(request(0.5 * n, 0.5 * n + 0.2, 0.5 * n + 0.4) for n in range(9))))
+    assert kept.sent_rate == pytest.approx(2.0)
+    assert kept.served_rate == pytest.approx(2.0)
+    assert kept.pace == ""
+    assert metrics_of(load(request(0.0, 0.1, 0.2))).sent_rate is None
+
+
+def test_a_service_that_falls_behind():
+    slow = at_rate(2.0, *(request(0.5 * n, 1.0 * n + 0.2, 1.0 * n + 0.4) for n in range(9)))
+    assert metrics_of(slow).served_rate == pytest.approx(1.0)
+    assert metrics_of(slow).pace == "at 2 requests/s the service falls behind: 1/s ended"
+
+
+def test_a_long_last_answer_is_no_service_that_falls_behind():
+    requests = [request(0.5 * n, 0.5 * n + 0.2, 0.5 * n + 1.2) for n in range(9)]
+    requests[-1] = request(4.0, 4.2, 6.0)
+    assert metrics_of(at_rate(2.0, *requests)).pace == ""
+
+
+def test_a_rate_that_was_not_kept():
+    late = at_rate(2.0, *(request(0.6 * n, 0.6 * n + 0.2) for n in range(9)))
+    assert metrics_of(late).pace == "asked for 2 requests/s, sent 1.7/s: the client was late"
+    held = at_rate(2.0, *(request(1.0 * n, 1.0 * n + 2.9) for n in range(9)), most=3)
+    assert metrics_of(held).pace == "asked for 2 requests/s, sent 1/s: 3 ran at once, the most allowed"
+
+
 def test_percentiles_lie_between_the_closest_ranks():
     assert percentile([], 99) is None
     assert percentile([3.0], 99) == 3.0

@@ -9,12 +9,15 @@ from tests.verify.server import FakeServer
 from triage.errors import RefusedError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
+from triage.verify import measure
 from triage.verify.events import Concluded, Event, LoadEnded, LoadStarted, Ready, Sampled, Started
 from triage.verify.history import History
 from triage.verify.model import Verification
 from triage.verify.run import Options, verify
 
-QUICK = Options(timeout=60, requests=2, repeats=2, concurrency=3, max_tokens=8, prompt_tokens=6)
+QUICK = Options(
+    timeout=60, requests=2, repeats=2, most_repeats=2, concurrency=3, max_tokens=8, prompt_tokens=6
+)
 
 
 def run(engine, tmp_path: Path, options: Options = QUICK) -> tuple[Verification, list[Event]]:
@@ -55,10 +58,27 @@ def test_a_service_is_restarted_measured_compared_and_stored(engine, tmp_path: P
 
 def test_a_sweep_measures_and_compares_every_level(tmp_path: Path):
     with FakeServer("ok") as server:
-        sweep = {"concurrency": 3, "sweep": (2, 3), "repeats": 2}
+        sweep = {"concurrency": 3, "sweep": (2, 3)}
         first, second = (serve(server, tmp_path, **sweep) for _ in range(2))
     assert [metrics.concurrency for metrics in first.metrics] == [1, 2, 3] * 2
     assert [change.concurrency for change in second.changes] == [1, 1, 2, 3]
+
+
+def test_rates_and_lengths_are_the_same_in_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measure, "RATE_TIME", 0.2)
+    asked = {"rates": (40.0, 80.0), "prompt_lengths": (2, 30), "output_lengths": (3, 9), "requests": 12}
+    with FakeServer() as server:
+        first, second = (serve(server, tmp_path, **asked) for _ in range(2))
+    assert [metrics.level for metrics in first.metrics] == [(0.0, 1), (40.0, 256), (80.0, 256)] * 2
+    assert [len(load.requests) for load in first.loads] == [12, 12, 16] * 2
+    assert [change.at for change in second.changes[1:4]] == ["concurrency 1", *["40 requests/s"] * 2]
+    runs = [
+        [[(one.asked_prompt, one.asked_tokens, one.due) for one in load.requests] for load in result.loads]
+        for result in (first, second)
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0][:3] == runs[0][3:]
+    assert "not comparable" not in second.reason
 
 
 def test_a_death_while_starting_is_the_result_and_is_stored(engine, tmp_path: Path):
@@ -166,9 +186,10 @@ def test_one_that_stopped_listening_fails(tmp_path: Path):
 
 def test_repeats_stop_when_the_time_for_loads_is_up(tmp_path: Path):
     with FakeServer(itl=0.02) as server:
-        result = serve(server, tmp_path, repeats=500, load_timeout=3.0)
+        result = serve(server, tmp_path, repeats=500, most_repeats=500, load_timeout=3.0)
     assert result.verdict == "inconclusive", result.reason
     assert 0 < len(result.loads) < 1000
+    assert result.repeats.endswith("the time for loads was up")
     assert not any(metrics.failed for metrics in result.metrics)
 
 

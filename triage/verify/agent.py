@@ -11,15 +11,17 @@ time, so that it always ends by itself.
     {"op": "running", ...}   -> {"count": 3, "error": ""}, null where the server does not tell
     {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1, "logprobs": false}
         -> {"model": ..., "api": ..., "ignore_eos": true, "wall": 1.2, "requests": [{..., "text": ...}]}
-    {"op": "load", ..., "requests": 8, "concurrency": 4, "prompt_tokens": 64, "max_tokens": 32, "seed": 1}
-        -> the same, streamed, each request without its text
+    {"op": "load", ..., "plan": [[64, 32, 0.5], ...], "concurrency": 4, "seed": 1}
+        -> the same, streamed, each request without its text. A plan has for each request the tokens of its
+           prompt and of its answer and when it is sent, at the earliest; `concurrency` may hold it back
 
 Each of `requests` has `sent`, `chunks` (when text arrived), `prompt_tokens`, `output_tokens`,
 `finish_reason`, `model`, `error`, "KIND: DETAIL" or "", and `finite`: whether the log probabilities that were
 asked for are numbers, null where there are none. Times are seconds after the run's start.
-Everything else that a job may hold: `key` (sent as a bearer token); `model`; `api` ("completions" or
-"chat") with `ignore_eos`, found out by the first prompt when empty; `timeout` (seconds, one request)
-and `deadline` (seconds, all of them). A job that cannot be done is answered by {"refused": WHY}.
+Everything else that a job may hold: `key` (sent as a bearer token); `model`; `api` with `ignore_eos`, found
+out by the first prompt, among `apis`, when empty: "completions", "chat" or SGLang's "generate"; `timeout`
+(seconds, one request) and `deadline` (seconds, all of them). A job that cannot be done is answered by
+{"refused": WHY}.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 OPERATIONS = ("health", "models", "running", "complete", "load")
 MAX_INPUT = 4 << 20  # bytes
@@ -50,7 +52,11 @@ LINE_COST = 128  # bytes that keeping one line takes beside its text
 MAX_REQUESTS = 10_000
 MAX_CONCURRENCY = 512
 MAX_WORDS = 4_000_000
+MAX_TOKENS = 65536
+MAX_TIME = 7200  # seconds
 DETAIL = 300  # characters of a server's own words that are kept
+SO_TIMESTAMPNS = 35  # Linux; the module of Python 3.7 has no name for it
+MAX_LATE = 1.0  # seconds; a program that is later than that has a clock that was set
 
 # Where engines tell how many requests they have: SGLang 0.5.9 and newer; vLLM, SGLang with --enable-metrics;
 # SGLang 0.5.2 to 0.5.20.
@@ -60,7 +66,7 @@ GAUGES = re.compile(
     rb"^(?:vllm:num_requests_(?:running|waiting)|sglang:num_(?:running|queue)_reqs)"
     rb"(?:\{[^\n]*\})? ([0-9.e+]{1,20})$"
 )
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions", "generate": "/generate"}
 NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": "", "finite": None}
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
 TEXTS = ("text", "reasoning_content", "reasoning", "content")  # keys of a choice or delta that carry text
@@ -84,6 +90,23 @@ class Refused(Exception):
 
 class Broken(Exception):
     """A server's answer is cut, wrong or makes no sense; the message is "KIND: DETAIL"."""
+
+
+class Ask(NamedTuple):
+    """One request to be made, `due` seconds after the run's start at the earliest."""
+
+    prompt: str
+    max_tokens: int
+    due: float
+
+
+class Manner(NamedTuple):
+    """How a server is asked."""
+
+    model: str
+    api: str
+    ignore_eos: bool
+    stream: bool
 
 
 class Response:
@@ -192,10 +215,11 @@ class Response:
 
 
 class Exchange:
-    """One request on a connection of its own, and what came back."""
+    """One request on a connection of its own, and what came back. `due`: not sent before, on the clock."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, due: float = 0.0) -> None:
         self.response = Response()
+        self.due = due
         self.sent = 0.0
         self.ended = 0.0
         self.error = ""
@@ -207,11 +231,12 @@ class Exchange:
         self._socket = connection = socket.socket(target[0], socket.SOCK_STREAM)
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ask_for_stamps(connection)
         code = connection.connect_ex(target[1])
         if code not in (0, errno.EINPROGRESS):
             raise Broken(f"no connection: {os.strerror(code)}")
         selector.register(connection, selectors.EVENT_WRITE, self)
-        return 0
+        return self.advance(selector, True)  # on its own host a connection stands at once
 
     def advance(self, selector: selectors.BaseSelector, writable: bool) -> int:
         """Send or receive what is possible; returns by how much the answer grew."""
@@ -225,10 +250,9 @@ class Exchange:
                 selector.modify(self._socket, selectors.EVENT_READ, self)
             return 0
         before = self.response.size
-        data = self._socket.recv(1 << 16)
-        at = clock()
+        data, stamps, _, _ = self._socket.recvmsg(1 << 16, 64)
         if data:
-            self.response.feed(at, data)
+            self.response.feed(clock() - lateness(stamps), data)
         else:
             self.response.close()
         return self.response.size - before
@@ -242,11 +266,26 @@ class Exchange:
             self._socket.close()
 
 
+def ask_for_stamps(connection: socket.socket) -> None:
+    """Of when the kernel had what is received. It stamps a while after the first socket that asks for it."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
+
+def lateness(stamps: Any) -> float:
+    """Seconds since the kernel had the bytes that were just received, 0 where it does not say."""
+    for level, kind, data in stamps:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(data) == struct.calcsize("@ll"):
+            seconds, nanoseconds = struct.unpack("@ll", data)
+            late = time.time() - seconds - nanoseconds / 1e9
+            return late if 0 < late < MAX_LATE else 0.0
+    return 0.0
+
+
 def exchange_all(
-    target: Target, requests: list[bytes], concurrency: int, timeout: float, deadline: float
-) -> list[Exchange]:
-    """Send all requests, at most `concurrency` at a time. Always returns by `deadline` on the clock."""
-    exchanges = [Exchange(data) for data in requests]
+    target: Target, exchanges: list[Exchange], concurrency: int, timeout: float, deadline: float
+) -> None:
+    """Send all, each when it is due, at most `concurrency` at a time. Returns by `deadline` on the clock."""
     waiting = collections.deque(exchanges)
     active: Any = collections.OrderedDict()  # oldest first, and cheap to look at there
     received = 0
@@ -275,41 +314,47 @@ def exchange_all(
                 for one in list(active) + list(waiting):
                     end(one, why)
                 break
-            while waiting and len(active) < concurrency:
+            while waiting and len(active) < concurrency and waiting[0].due <= clock():
                 one = waiting.popleft()
                 active[one] = None
                 attempt(one, one.open, target)
             while active and next(iter(active)).sent + timeout <= now:
                 end(next(iter(active)), f"timed out: no full answer in {timeout:g} s")
-            if not active:
-                continue
-            until = min(deadline, next(iter(active)).sent + timeout)
+            if not active and not waiting:
+                break
+            until = deadline
+            if active:
+                until = min(until, next(iter(active)).sent + timeout)
+            if waiting and len(active) < concurrency:
+                until = min(until, waiting[0].due)
             for key, mask in selector.select(max(0.0, until - now)):
                 received += attempt(key.data, key.data.advance, bool(mask & selectors.EVENT_WRITE))
                 if key.data.response.complete and key.data in active:
                     end(key.data)
-    return exchanges
 
 
-def judge(exchange: Exchange, start: float, stream: bool, max_tokens: int, ignore_eos: bool) -> Json:
+def judge(exchange: Exchange, start: float, manner: Manner, ask: Ask) -> Json:
     """What one exchange delivered, and what is wrong with it ("" when nothing is)."""
     answer: Json = dict(NO_ANSWER)
-    texts, chunks = [], []
+    texts: list[str] = []
+    chunks = []
     error = exchange.error
     try:
         for at, event in events_of(exchange.response):
             text = read_event(event, answer)
+            if text and "meta_info" in event:
+                text = grown(text, event, answer["output_tokens"], texts)
             if text:
                 chunks.append(round(at - start, 6))
                 texts.append(text)
     except Broken as broken:
         error = str(broken)
-    if stream and not error and not exchange.response.streamed:
+    if manner.stream and not error and not exchange.response.streamed:
         error = "not streamed: the answer came in one piece"
     answer["sent"] = round((exchange.sent or exchange.ended) - start, 6)
     answer["chunks"] = chunks
     answer["text"] = "".join(texts)
-    answer["error"] = error or shortcoming(answer, max_tokens, ignore_eos)
+    answer["error"] = error or shortcoming(answer, ask.max_tokens, manner.ignore_eos)
     return answer
 
 
@@ -337,11 +382,10 @@ def read_event(event: Json, answer: Json) -> str:
         raise Broken(f"error in stream: {message_in(failure)}")
     if isinstance(event.get("model"), str):
         answer["model"] = event["model"][:DETAIL]
-    usage = event.get("usage")
-    if isinstance(usage, dict):
-        for ours, theirs in (("output_tokens", "completion_tokens"), ("prompt_tokens", "prompt_tokens")):
-            if is_count(usage.get(theirs)):
-                answer[ours] = usage[theirs]
+    note_usage(event.get("usage"), answer)
+    meta = event.get("meta_info")
+    if isinstance(meta, dict):
+        return read_native(event, meta, answer)
     choices = event.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return ""
@@ -355,6 +399,34 @@ def read_event(event: Json, answer: Json) -> str:
     if not isinstance(part, dict):
         return ""
     return "".join(part[name] for name in TEXTS if isinstance(part.get(name), str))
+
+
+def note_usage(usage: Any, answer: Json) -> None:
+    for ours, theirs in (("output_tokens", "completion_tokens"), ("prompt_tokens", "prompt_tokens")):
+        if isinstance(usage, dict) and is_count(usage.get(theirs)):
+            answer[ours] = usage[theirs]
+
+
+def read_native(event: Json, meta: Json, answer: Json) -> str:
+    """The same of an event of SGLang's own interface."""
+    note_usage(meta, answer)
+    reason = meta.get("finish_reason")
+    reason = reason.get("type") if isinstance(reason, dict) else reason
+    if isinstance(reason, str):
+        answer["finish_reason"] = reason[:DETAIL]
+    told = meta.get("output_token_logprobs")
+    numbers = [one[0] for one in told if isinstance(one, list) and one] if isinstance(told, list) else []
+    if numbers:
+        answer["finite"] = all(map(is_finite, numbers))
+    return event["text"] if isinstance(event.get("text"), str) else ""
+
+
+def grown(text: str, event: Json, count: int | None, before: list[str]) -> str:
+    """What an event of SGLang's own interface adds: it repeats all text so far, unless it is told not to."""
+    ids = event.get("output_ids")
+    in_pieces = isinstance(ids, list) and count is not None and len(ids) < count
+    whole = "".join(before)
+    return text[len(whole) :] if text.startswith(whole) and not in_pieces else text
 
 
 def log_probabilities(told: Any) -> list[Any]:
@@ -515,22 +587,26 @@ def birth_of(pid: int) -> int:
     return 0
 
 
+def within(name: str, value: Any, lowest: float, highest: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
+        raise Refused(f"{name} must lie between {lowest:g} and {highest:g}")
+    return value
+
+
 class Agent:
     """One job: what was asked for, and the server it is asked of."""
 
     def __init__(self, job: Json) -> None:
         self.job = job
         self.target = target_of(job.get("host"), job.get("port"))
+        self.stamping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # for as long as this runs
+        ask_for_stamps(self.stamping)
         self.timeout = self.number("timeout", 60, 0.1, 3600)
-        self.deadline = clock() + self.number("deadline", 120, 0.1, 7200)
-        self.max_tokens = int(self.number("max_tokens", 16, 1, 65536))
+        self.deadline = clock() + self.number("deadline", 120, 0.1, MAX_TIME)
         self.concurrency = int(self.number("concurrency", 1, 1, MAX_CONCURRENCY))
 
     def number(self, name: str, default: float, lowest: float, highest: float) -> float:
-        value = self.job.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
-            raise Refused(f"{name} must lie between {lowest:g} and {highest:g}")
-        return value
+        return within(name, self.job.get(name, default), lowest, highest)
 
     def request(self, method: str, path: str, body: Any = None) -> bytes:
         data = b"" if body is None else json.dumps(body).encode("ascii")
@@ -547,12 +623,14 @@ class Agent:
             head.append(f"Content-Length: {len(data)}")
         return "\r\n".join([*head, "", ""]).encode("ascii") + data
 
-    def send(self, requests: list[bytes], concurrency: int = 1) -> list[Exchange]:
-        return exchange_all(self.target, requests, concurrency, self.timeout, self.deadline)
+    def send(self, data: bytes) -> Exchange:
+        exchange = Exchange(data)
+        exchange_all(self.target, [exchange], 1, self.timeout, self.deadline)
+        return exchange
 
     def health(self) -> Json:
         """`stale`: all that is seen to listen there is older than the service's main process."""
-        exchange = self.send([self.request("GET", "/health")])[0]
+        exchange = self.send(self.request("GET", "/health"))
         listeners, pid = listeners_at(self.target), self.job.get("pid")
         own = birth_of(pid) if isinstance(pid, int) else 0
         stale = own > 0 and bool(listeners) and max(map(birth_of, listeners)) < own
@@ -565,7 +643,7 @@ class Agent:
         }
 
     def models(self) -> Json:
-        exchange = self.send([self.request("GET", "/v1/models")])[0]
+        exchange = self.send(self.request("GET", "/v1/models"))
         names: list[str] = []
         error = exchange.error
         try:
@@ -578,7 +656,7 @@ class Agent:
     def running(self) -> Json:
         """Requests of everybody in the engine, those that wait for their turn included."""
         for path in LOADS:
-            exchange = self.send([self.request("GET", path)])[0]
+            exchange = self.send(self.request("GET", path))
             if exchange.error:
                 return {"count": None, "error": exchange.error}
             count = requests_in(exchange.response.body()) if exchange.response.status == 200 else None
@@ -586,81 +664,104 @@ class Agent:
                 return {"count": count, "error": ""}
         return {"count": None, "error": "it does not tell"}
 
-    def completion(self, api: str, model: str, prompt: str, ignore_eos: bool, stream: bool) -> bytes:
-        body: Json = {"model": model, "max_tokens": self.max_tokens, "temperature": 0, "stream": stream}
-        if api == "chat":
-            body["messages"] = [{"role": "user", "content": prompt}]
+    def completion(self, manner: Manner, ask: Ask) -> bytes:
+        api, logprobs = manner.api, self.job.get("logprobs") is True
+        settings: Json = {"temperature": 0}
+        if manner.ignore_eos:
+            settings["ignore_eos"] = True
+        body: Json
+        if api == "generate":
+            settings["max_new_tokens"] = ask.max_tokens
+            body = {"text": ask.prompt, "sampling_params": settings, "return_logprob": logprobs}
         else:
-            body["prompt"] = prompt
-        if ignore_eos:
-            body["ignore_eos"] = True
-        if self.job.get("logprobs") is True:
-            body["logprobs"] = True if api == "chat" else 1
-        if stream:
-            body["stream_options"] = {"include_usage": True}
+            body = {"model": manner.model, "max_tokens": ask.max_tokens}
+            body.update(settings)
+            if api == "chat":
+                body["messages"] = [{"role": "user", "content": ask.prompt}]
+            else:
+                body["prompt"] = ask.prompt
+            if logprobs:
+                body["logprobs"] = True if api == "chat" else 1
+            if manner.stream:
+                body["stream_options"] = {"include_usage": True}
+        body["stream"] = manner.stream
         return self.request("POST", PATHS[api], body)
 
-    def settle(self, model: str, prompt: str, stream: bool) -> tuple[str, bool, Json]:
-        """Ask in the ways that a server may want it, best first: (api, ignore_eos, answer)."""
-        for api in PATHS:
+    def settle(self, manner: Manner, ask: Ask) -> tuple[Manner, Json]:
+        """Ask in the ways that a server may want it, best first, and tell the one that it took."""
+        for api in self.job.get("apis") or PATHS:
             for ignore_eos in (True, False):
+                manner = manner._replace(api=api, ignore_eos=ignore_eos)
                 start = clock()
-                exchange = self.send([self.completion(api, model, prompt, ignore_eos, stream)])[0]
+                exchange = self.send(self.completion(manner, ask))
                 if exchange.response.status not in (400, 422):
                     break
             if exchange.response.status not in (404, 405):
                 break
-        return api, ignore_eos, judge(exchange, start, stream, self.max_tokens, ignore_eos)
+        return manner, judge(exchange, start, manner, ask)
 
-    def ask(self, prompts: list[str], stream: bool) -> Json:
-        """Ask all prompts. Where the job does not say how, the first finds out, before the others."""
-        model, api, ignore_eos = (
-            self.job.get("model"),
-            self.job.get("api"),
-            self.job.get("ignore_eos") is True,
-        )
-        answers = []
-        if not model:
+    def run(self, asks: list[Ask], stream: bool) -> Json:
+        """Ask all of it. Where the job does not say how, the first finds out, before the others."""
+        job = self.job
+        model, ignore_eos = str(job.get("model") or ""), job.get("ignore_eos") is True
+        manner = Manner(model, str(job.get("api")), ignore_eos, stream)
+        if not manner.model:
             listed = self.models()
             if listed["error"]:
                 answer = dict(NO_ANSWER, error=listed["error"], sent=0.0, chunks=[], text="")
-                return self.reply("", "completions", False, 0.0, [answer])
-            model = listed["models"][0]
-        if api not in PATHS:
-            api, ignore_eos, answer = self.settle(model, prompts.pop(0), stream)
+                return self.reply(manner._replace(api="completions"), 0.0, [answer] * len(asks))
+            manner = manner._replace(model=listed["models"][0])
+        answers = []
+        if manner.api not in PATHS:
+            manner, answer = self.settle(manner, asks.pop(0))
             answers.append(answer)
-        requests = [self.completion(api, model, prompt, ignore_eos, stream) for prompt in prompts]
+        exchanges = [Exchange(self.completion(manner, ask), ask.due) for ask in asks]
         gc.collect()
         gc.disable()
         start = clock()
-        exchanges = self.send(requests, self.concurrency)
+        for one in exchanges:
+            one.due += start
+        exchange_all(self.target, exchanges, self.concurrency, self.timeout, self.deadline)
         wall = round(clock() - start, 6)
         gc.enable()
-        answers += [judge(one, start, stream, self.max_tokens, ignore_eos) for one in exchanges]
-        return self.reply(model, api, ignore_eos, wall, answers)
+        answers += [judge(one, start, manner, ask) for one, ask in zip(exchanges, asks)]  # noqa: B905
+        return self.reply(manner, wall, answers)
 
     @staticmethod
-    def reply(model: str, api: str, ignore_eos: bool, wall: float, answers: list[Json]) -> Json:
+    def reply(manner: Manner, wall: float, answers: list[Json]) -> Json:
+        model, api, ignore_eos, _ = manner
         return {"model": model, "api": api, "ignore_eos": ignore_eos, "wall": wall, "requests": answers}
 
     def complete(self) -> Json:
-        prompts = self.job.get("prompts")
+        prompts, max_tokens = self.job.get("prompts"), int(self.number("max_tokens", 16, 1, MAX_TOKENS))
         if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
             raise Refused("prompts must be a list of texts")
         if not 0 < len(prompts) <= MAX_REQUESTS:
             raise Refused(f"prompts must be 1 to {MAX_REQUESTS}")
-        return self.ask(prompts, False)
+        return self.run([Ask(prompt, max_tokens, 0.0) for prompt in prompts], False)
 
     def load(self) -> Json:
-        count = int(self.number("requests", 8, 1, MAX_REQUESTS))
-        length = int(self.number("prompt_tokens", 64, 1, 200_000))
-        if count * length > MAX_WORDS:
-            raise Refused(f"requests times prompt_tokens must not exceed {MAX_WORDS}")
-        source, words = random.Random(str(self.job.get("seed"))), VOCABULARY.split()
-        reply = self.ask([" ".join(source.choices(words, k=length)) for _ in range(count)], True)
+        reply = self.run(list(self.planned()), True)
         for one in reply["requests"]:
             del one["text"]
         return reply
+
+    def planned(self) -> Iterator[Ask]:
+        """What a plan asks for. Raises Refused."""
+        plan = self.job.get("plan")
+        if not isinstance(plan, list) or not 0 < len(plan) <= MAX_REQUESTS:
+            raise Refused(f"a plan must be of 1 to {MAX_REQUESTS} requests")
+        source, words, left = random.Random(str(self.job.get("seed"))), VOCABULARY.split(), MAX_WORDS
+        for one in plan:
+            if not isinstance(one, list) or len(one) != 3:
+                raise Refused("each request of a plan has two lengths and a time")
+            length = int(within("the tokens of a prompt", one[0], 1, 200_000))
+            left -= length
+            if left < 0:
+                raise Refused(f"all prompts together must not exceed {MAX_WORDS} tokens")
+            max_tokens = int(within("the tokens of an answer", one[1], 1, MAX_TOKENS))
+            due = within("the time of a request", one[2], 0, MAX_TIME)
+            yield Ask(" ".join(source.choices(words, k=length)), max_tokens, due)
 
 
 def main() -> None:

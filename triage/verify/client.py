@@ -6,7 +6,7 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from annotated_types import Ge
 
@@ -17,7 +17,8 @@ from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.jsontext import parse_json
 from triage.verify.containers import Inside
-from triage.verify.model import Load, Request
+from triage.verify.model import Api, Lengths, Load, Request
+from triage.verify.plan import Ask, Shape, planned
 from triage.verify.service import reason_of
 
 SAID = 500  # characters of a host's own words in an error
@@ -71,7 +72,7 @@ class Reply:
     """The answers of one job, and how they were asked for."""
 
     model: str
-    api: Literal["completions", "chat"]
+    api: Api
     ignore_eos: bool
     wall: float
     requests: tuple[Completion, ...]
@@ -90,6 +91,7 @@ class Client:
         *,
         key: str = "",
         timeout: float = 120.0,
+        api: Api | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self._connection = connection
@@ -98,6 +100,7 @@ class Client:
         self._key = key
         self._redactor = Redactor()
         self._timeout = timeout  # seconds, one request
+        self._apis = [api] if api else []  # none: whatever the server knows
 
     def redact(self, text: str) -> str:
         """Text of the service without secrets, its API key among them."""
@@ -130,29 +133,28 @@ class Client:
             "max_tokens": max_tokens,
             "concurrency": concurrency,
             "logprobs": logprobs,
+            "apis": self._apis,
         }
         timeout = min(timeout or self._timeout, self._timeout)
         job |= {"timeout": timeout, **_manner(like)}
-        return self._ask(job, deadline=timeout * len(prompts))
+        return self._ask(job, len(prompts), deadline=timeout * len(prompts))
 
-    def load(
-        self,
-        like: Reply,
-        *,
-        requests: int,
-        concurrency: int,
-        prompt_tokens: int,
-        max_tokens: int,
-        seed: str,
-        deadline: float,
-    ) -> Load:
-        """One run of streamed requests, each with a prompt of its own that `seed` determines."""
-        job = {"op": "load", "requests": requests, "concurrency": concurrency, "prompt_tokens": prompt_tokens}
-        job |= {"max_tokens": max_tokens, "seed": seed, "timeout": self._timeout, **_manner(like)}
-        return load_of(self._ask(job, deadline), concurrency, prompt_tokens, max_tokens)
+    def load(self, like: Reply, shape: Shape, *, seed: str, deadline: float) -> Load:
+        """One run of streamed requests, each with a prompt of its own whose words `seed` determines."""
+        plan = [(ask.prompt_tokens, ask.max_tokens, ask.due) for ask in planned(shape)]
+        job = {"op": "load", "plan": plan, "concurrency": shape.concurrency}
+        job |= {"seed": seed, "timeout": self._timeout, **_manner(like)}
+        return load_of(self._ask(job, len(plan), deadline), shape)
 
-    def _ask(self, job: Mapping[str, object], deadline: float) -> Reply:
+    def _ask(self, job: Mapping[str, object], count: int, deadline: float) -> Reply:
         reply = self._run(Reply, job, deadline)
+        if len(reply.requests) != count:
+            raise UnreachableError(
+                f"measure {self.address} with {self._python} on",
+                self._connection.name,
+                f"its answer makes no sense: {len(reply.requests)} of {count} requests",
+                f"{self._python} --version",
+            )
         clean = tuple(replace(one, error=self.redact(one.error)) for one in reply.requests)
         return replace(reply, requests=clean)
 
@@ -181,7 +183,12 @@ class Client:
 
 
 def client_of(
-    connection: Connection, deployment: Deployment, *, key: str = "", timeout: float = 120.0
+    connection: Connection,
+    deployment: Deployment,
+    *,
+    key: str = "",
+    timeout: float = 120.0,
+    api: Api | None = None,
 ) -> Client:
     """The client of a deployment, with its own interpreter; python3 where that is not known."""
     port = deployment.port or PORTS.get(deployment.engine)
@@ -193,29 +200,39 @@ def client_of(
     container = container_of(deployment)
     if container is not None:
         connection = Inside(connection, *container)
-    return Client(connection, python, deployment.host, port, key=key, timeout=timeout)
+    return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api)
 
 
-def load_of(reply: Reply, concurrency: int, prompt_tokens: int, max_tokens: int) -> Load:
-    """A load as measured.
+def load_of(reply: Reply, shape: Shape) -> Load:
+    """A load as measured; the reply has an answer for each of its requests.
 
     Tokens are those that the server counted. Where it counted in no answer, chunks stand for tokens, and
     the load says so; where it counted in some, the others failed with "no usage".
     """
     counted = any(one.output_tokens is not None for one in reply.requests)
     return Load(
-        concurrency=concurrency,
-        prompt_tokens=prompt_tokens,
-        max_tokens=max_tokens,
+        concurrency=shape.concurrency,
+        prompt_tokens=shape.prompts[1],
+        max_tokens=shape.outputs[1],
         token_source="usage" if counted else "chunks",
         wall=reply.wall,
-        requests=tuple(_request(one, counted) for one in reply.requests),
+        requests=tuple(
+            _request(one, ask, counted) for one, ask in zip(reply.requests, planned(shape), strict=True)
+        ),
         api=reply.api,
         ignore_eos=reply.ignore_eos,
+        rate=shape.rate,
+        arrivals=shape.arrivals,
+        prompt_lengths=_range(shape.prompts),
+        output_lengths=_range(shape.outputs),
     )
 
 
-def _request(one: Completion, counted: bool) -> Request:
+def _range(lengths: Lengths) -> Lengths | None:
+    return lengths if lengths[0] != lengths[1] else None
+
+
+def _request(one: Completion, ask: Ask, counted: bool) -> Request:
     missing = counted and one.output_tokens is None
     return Request(
         sent=one.sent,
@@ -224,6 +241,9 @@ def _request(one: Completion, counted: bool) -> Request:
         output_tokens=len(one.chunks) if one.output_tokens is None else one.output_tokens,
         finish_reason=one.finish_reason,
         error=one.error or ("no usage" if missing else ""),
+        asked_prompt=ask.prompt_tokens,
+        asked_tokens=ask.max_tokens,
+        due=ask.due,
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 from typing import Literal
 
+from triage.verify.metrics import Figure, compared_figures, is_sent_at_its_rate
 from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
+from triage.verify.spread import DIFFERENCE, uncertainty
 
-FLOOR = 0.05  # relative difference below which nothing is claimed, however small the spread
+FLOOR = DIFFERENCE
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
 SLOW_START = 5.0  # seconds more than before that are not worth a word
 SLOW_START_SHARE = 0.25
@@ -24,8 +27,18 @@ class Comparison:
     changes: tuple[Change, ...] = ()
 
 
-def compare(now: Verification, before: Verification | None) -> Comparison:
-    """The verdict on a verification, against an earlier one of the same deployment where there is one."""
+def compare(now: Verification, before: Verification | None, difference: float = DIFFERENCE) -> Comparison:
+    """The verdict on a verification, against an earlier one of the same deployment where there is one.
+
+    `difference`, relative, is what is to be told, and no smaller one is.
+    """
+    found = _compared(now, before, difference)
+    if not now.repeats or found.verdict == "failed":
+        return found
+    return replace(found, reason=f"{found.reason} ({now.repeats})")
+
+
+def _compared(now: Verification, before: Verification | None, difference: float) -> Comparison:
     if not now.start.ready:
         return Comparison("failed", now.start.failure)
     if any(metrics.failed for metrics in now.metrics):
@@ -39,8 +52,8 @@ def compare(now: Verification, before: Verification | None) -> Comparison:
         return Comparison(
             "inconclusive", f"not comparable with the result of {before.at}: " + "; ".join(obstacles)
         )
-    changes = tuple(_changes(now.metrics, before.metrics))
-    verdict, reason = _verdict(changes, _doubts(now, before))
+    changes = tuple(_changes(now.metrics, before.metrics, difference))
+    verdict, reason = _verdict(changes, _doubts(now, before), difference)
     if now.sample and before.sample and now.sample != before.sample:
         reason += f"; it answers differently: {_short(before.sample)} before, {_short(now.sample)} now"
     return Comparison(verdict, reason, changes)
@@ -86,9 +99,10 @@ def _obstacles(now: Verification, before: Verification) -> list[str]:
     if any(metrics.failed for metrics in before.metrics):
         found.append("requests failed in it")
     facts: tuple[tuple[str, Callable[[Metrics], object]], ...] = (
-        ("concurrency", lambda one: one.concurrency),
-        ("completed requests", lambda one: (one.concurrency, one.completed)),
-        ("output length", lambda one: one.max_tokens),
+        ("concurrency or rate", lambda one: (one.level, one.arrivals)),
+        ("completed requests", lambda one: (one.level, one.completed)),
+        ("output length", lambda one: (one.max_tokens, one.output_lengths)),
+        ("range of prompt lengths", lambda one: one.prompt_lengths),
         ("source of token counts", lambda one: one.token_source),
     )
     for name, fact in facts:
@@ -107,43 +121,33 @@ def _doubts(now: Verification, before: Verification) -> str:
         if bursts > BURSTS:
             return f"tokens arrived in bursts {name} ({bursts:.0%} of the gaps were near zero)"
     for side, name in ((now, "now"), (before, "before")):
-        if min(Counter(one.concurrency for one in side.metrics).values()) < 2:
+        if min(Counter(one.level for one in side.metrics).values()) < 2:
             return f"one repeat {name} tells no spread"
+        for one in side.metrics:
+            if not is_sent_at_its_rate(one):
+                return f"{one.pace} {name}"
     return ""
 
 
-def _changes(now: Sequence[Metrics], before: Sequence[Metrics]) -> list[Change]:
-    """Single-stream decode rate and TTFT at the lowest concurrency, throughput at each higher one."""
-    levels = sorted({one.concurrency for one in now})
-    figures: list[tuple[str, str, int, Callable[[Metrics], float | None], bool]] = [
-        ("decode rate", "tok/s", levels[0], lambda one: one.decode_rate, True),
-        ("TTFT", "ms", levels[0], lambda one: one.ttft_ms, False),
-    ]
-    for level in levels[1:]:
-        figures.append(("output throughput", "tok/s", level, lambda one: one.output_throughput, True))
-    changes = []
-    for figure, unit, level, read, more_is_better in figures:
-        sides = [
-            [value for one in side if one.concurrency == level and (value := read(one))]
-            for side in (before, now)
-        ]
+def _changes(now: Sequence[Metrics], before: Sequence[Metrics], difference: float) -> Iterator[Change]:
+    for figure in compared_figures(now):
+        sides = [figure.of(before), figure.of(now)]
         if all(sides):
-            changes.append(_change(figure, unit, level, sides[0], sides[1], more_is_better))
-    return changes
+            yield _change(figure, sides[0], sides[1], difference)
 
 
-def _change(
-    figure: str, unit: str, level: int, before: list[float], now: list[float], more_is_better: bool
-) -> Change:
-    was, is_now = median(before), median(now)
-    spread = max(FLOOR, *((max(side) - min(side)) / median(side) for side in (before, now)))
-    verdict: Literal["better", "same", "worse"] = "same"
-    if abs(is_now - was) > spread * was:
-        verdict = "better" if (is_now > was) == more_is_better else "worse"
-    return Change(figure, unit, level, was, is_now, spread, verdict)
+def _change(figure: Figure, before: list[float], now: list[float], difference: float) -> Change:
+    was, is_now = fmean(before), fmean(now)
+    spread = uncertainty(before) + uncertainty(now)
+    verdict: Literal["better", "same", "worse", "unclear"] = "same" if spread <= difference else "unclear"
+    if abs(is_now - was) > max(difference, spread) * was:
+        verdict = "better" if (is_now > was) == figure.more_is_better else "worse"
+    rate, concurrency = figure.level
+    spread = spread if math.isfinite(spread) else 1.0
+    return Change(figure.name, figure.unit, concurrency, was, is_now, spread, verdict, rate)
 
 
-def _verdict(changes: Sequence[Change], doubt: str) -> tuple[VerdictName, str]:
+def _verdict(changes: Sequence[Change], doubt: str, difference: float) -> tuple[VerdictName, str]:
     found = {change.verdict for change in changes}
     told = "; ".join(map(_told, changes))
     if not changes:
@@ -152,13 +156,17 @@ def _verdict(changes: Sequence[Change], doubt: str) -> tuple[VerdictName, str]:
         return "inconclusive", f"{doubt}: {told}"
     if {"better", "worse"} <= found:
         return "inconclusive", f"better and worse: {told}"
-    return "better" if "better" in found else "worse" if "worse" in found else "same", told
+    if "better" in found or "worse" in found:
+        return ("better" if "better" in found else "worse"), told
+    if "unclear" in found:
+        return "inconclusive", f"the repeats differ too much to tell {difference:.0%}: {told}"
+    return "same", told
 
 
 def _told(change: Change) -> str:
     digits = 1 if max(change.before, change.now) >= 10 else 2
     return (
-        f"{change.figure} at concurrency {change.concurrency} {change.before:.{digits}f} -> "
+        f"{change.figure} at {change.at} {change.before:.{digits}f} -> "
         f"{change.now:.{digits}f} {change.unit} ({change.relative:+.1%}, spread {change.spread:.1%})"
     )
 

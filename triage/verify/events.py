@@ -85,7 +85,8 @@ class LoadStarted:
     concurrency: int
     requests: int
     repeat: int  # from 1
-    repeats: int
+    repeats: int  # that there are at least
+    rate: float = 0.0  # requests/s; 0: the next when one ends
 
 
 @dataclass(frozen=True)

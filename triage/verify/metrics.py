@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from statistics import median
 
 from triage.verify.model import Load, Metrics, Request
 
 BURST_GAP = 0.0005  # seconds; chunks closer than that arrived together
+KEPT = 0.95  # share of a rate below which it was not kept
 
 
 def metrics_of(load: Load) -> Metrics:
@@ -23,6 +25,7 @@ def metrics_of(load: Load) -> Metrics:
     tpot = _median(per_token)
     tokens = sum(request.output_tokens for request in good)
     counted = [request.prompt_tokens for request in good if request.prompt_tokens is not None]
+    sent_rate, served_rate = _rates(load, good) if load.rate else (None, None)
     return Metrics(
         concurrency=load.concurrency,
         completed=len(good),
@@ -41,7 +44,89 @@ def metrics_of(load: Load) -> Metrics:
         prompt_tokens=round(median(counted)) if counted else load.prompt_tokens,
         max_tokens=load.max_tokens,
         token_source=load.token_source,
+        rate=load.rate,
+        arrivals=load.arrivals,
+        sent_rate=sent_rate,
+        served_rate=served_rate,
+        pace=_pace(load, sent_rate, served_rate, median(whole)) if whole else "",
+        prompt_lengths=load.prompt_lengths,
+        output_lengths=load.output_lengths,
     )
+
+
+def is_sent_at_its_rate(metrics: Metrics) -> bool:
+    """Without a rate as well."""
+    return metrics.sent_rate is None or metrics.sent_rate >= KEPT * metrics.rate
+
+
+def levels_of(all_metrics: Iterable[Metrics]) -> list[tuple[float, int]]:
+    """One stream first, then more, then rates."""
+    return sorted({one.level for one in all_metrics})
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of one level that two results are compared by."""
+
+    name: str
+    unit: str
+    level: tuple[float, int]
+    read: Callable[[Metrics], float | None]
+    more_is_better: bool
+
+    def of(self, all_metrics: Iterable[Metrics]) -> list[float]:
+        """Its value in each repeat that has one."""
+        here = (one for one in all_metrics if one.level == self.level)
+        return [value for one in here if (value := self.read(one))]
+
+
+def compared_figures(all_metrics: Iterable[Metrics]) -> Iterator[Figure]:
+    """Decode rate and TTFT of one stream (or the fewest), throughput of more, latencies at each rate."""
+    first, *more = levels_of(all_metrics)
+    yield Figure("decode rate", "tok/s", first, lambda one: one.decode_rate, True)
+    yield Figure("TTFT", "ms", first, lambda one: one.ttft_ms, False)
+    for level in more:
+        if level[0]:
+            yield Figure("TTFT", "ms", level, lambda one: one.ttft_ms, False)
+            yield Figure("TPOT", "ms", level, lambda one: one.tpot_ms, False)
+        else:
+            yield Figure("output throughput", "tok/s", level, lambda one: one.output_throughput, True)
+
+
+def _rates(load: Load, good: Sequence[Request]) -> tuple[float | None, float | None]:
+    """Requests/s that were sent, and that ended: over the time from the first to the last."""
+    sent = [request.sent for request in load.requests]
+    ended = [request.chunks[-1] for request in good]
+    return _rate(sent), _rate(ended)
+
+
+def _rate(moments: Sequence[float]) -> float | None:
+    span = max(moments) - min(moments) if moments else 0.0
+    return (len(moments) - 1) / span if span else None
+
+
+def _pace(load: Load, sent: float | None, served: float | None, whole: float) -> str:
+    """What did not keep to the rate of a load; "" when all did. `whole`: the median E2E, seconds.
+
+    A server falls behind when requests end more slowly than they come, and the last one of them has waited
+    for longer than one takes.
+    """
+    if sent is not None and sent < KEPT * load.rate:
+        at_once = _most_at_once(load.requests)
+        full = at_once >= load.concurrency
+        why = f"{at_once} ran at once, the most allowed" if full else "the client was late"
+        return f"asked for {load.rate:g} requests/s, sent {sent:.2g}/s: {why}"
+    if served is not None and sent is not None and served < KEPT * sent:
+        behind = (len(load.requests) - 1) * (1 / served - 1 / sent)
+        if behind > whole:
+            return f"at {load.rate:g} requests/s the service falls behind: {served:.2g}/s ended"
+    return ""
+
+
+def _most_at_once(requests: Sequence[Request]) -> int:
+    steps = [(request.sent, 1) for request in requests]
+    steps += [(request.chunks[-1] if request.chunks else request.sent, -1) for request in requests]
+    return max(accumulate(step for _, step in sorted(steps)), default=0)
 
 
 def time_per_output_token(request: Request) -> float:

@@ -9,6 +9,10 @@ from typing import Literal
 VerdictName = Literal["better", "same", "worse", "inconclusive", "failed"]
 
 
+Api = Literal["completions", "chat", "generate"]
+Lengths = tuple[int, int]  # shortest and longest, in tokens
+
+
 @dataclass(frozen=True)
 class Request:
     """One streamed request. Times are seconds after the run's start; `chunks` when text arrived."""
@@ -19,20 +23,30 @@ class Request:
     output_tokens: int
     finish_reason: str | None
     error: str = ""  # "" when it succeeded: status, in-stream error, no finish_reason, short output, ...
+    asked_prompt: int = 0  # tokens; 0 in results that do not keep what was asked for
+    asked_tokens: int = 0
+    due: float = 0.0  # not to be sent before
 
 
 @dataclass(frozen=True)
 class Load:
-    """One run of requests at one concurrency."""
+    """One run of requests, at one concurrency or at one rate.
+
+    `rate` is in requests/s, and `concurrency` then the most that may run at once; 0: the next when one ends.
+    """
 
     concurrency: int
-    prompt_tokens: int
+    prompt_tokens: int  # asked for, the most
     max_tokens: int
     token_source: Literal["usage", "chunks"]
     wall: float
     requests: tuple[Request, ...]
-    api: Literal["completions", "chat"] = "completions"
+    api: Api = "completions"
     ignore_eos: bool = True
+    rate: float = 0.0
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    prompt_lengths: Lengths | None = None  # None: all alike
+    output_lengths: Lengths | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,18 @@ class Metrics:
     prompt_tokens: int = 0  # median, as the server counted; as asked for where it did not
     max_tokens: int = 0
     token_source: Literal["usage", "chunks"] = "usage"
+    rate: float = 0.0  # requests/s that were asked for; 0: the next when one ends
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    sent_rate: float | None = None  # requests/s, as they were sent and as they ended; None without a rate
+    served_rate: float | None = None
+    pace: str = ""  # why the load was not what the rate asked for, "" where it was
+    prompt_lengths: Lengths | None = None  # asked for; None: all alike
+    output_lengths: Lengths | None = None
+
+    @property
+    def level(self) -> tuple[float, int]:
+        """Figures of one level are repeats of each other. One stream sorts first."""
+        return self.rate, self.concurrency
 
 
 @dataclass(frozen=True)
@@ -84,13 +110,18 @@ class Start:
 class Change:
     """One figure before and now. `spread` is the relative difference that repeats alone can make."""
 
-    figure: str  # "decode rate", "output throughput", "TTFT"
+    figure: str  # "decode rate", "output throughput", "TTFT", "TPOT"
     unit: str
     concurrency: int
     before: float
     now: float
     spread: float
-    verdict: Literal["better", "same", "worse"]
+    verdict: Literal["better", "same", "worse", "unclear"]
+    rate: float = 0.0
+
+    @property
+    def at(self) -> str:
+        return f"{self.rate:g} requests/s" if self.rate else f"concurrency {self.concurrency}"
 
     @property
     def relative(self) -> float:
@@ -117,3 +148,4 @@ class Verification:
     notes: tuple[str, ...] = ()  # what the figures alone do not say
     compared_with: str = ""  # `at` of the stored result that it was compared with
     changes: tuple[Change, ...] = ()
+    repeats: str = ""  # how many there were of each load, and why no more

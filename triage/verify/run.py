@@ -24,7 +24,6 @@ from triage.verify.events import (
 )
 from triage.verify.history import History
 from triage.verify.measure import measure
-from triage.verify.metrics import metrics_of
 from triage.verify.model import Start, Verification
 from triage.verify.options import Options
 from triage.verify.readiness import PROMPT, check_running, restart_and_wait
@@ -65,7 +64,9 @@ def verify(
             "no unit runs it, and nobody told how it is started",
             "repeat with --no-restart, or start it as a systemd unit",
         )
-    client = client_of(connection, deployment, key=options.api_key, timeout=options.request_timeout)
+    client = client_of(
+        connection, deployment, key=options.api_key, timeout=options.request_timeout, api=options.api
+    )
     history = history or History()
     before: Verification | None = None
     notes: list[str] = []
@@ -78,7 +79,7 @@ def verify(
     result = run.measured(_blank(deployment, options))
     notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
     if result.verdict != "failed":
-        comparison = compare(result, before)
+        comparison = compare(result, before, options.difference)
         result = replace(
             result,
             verdict=comparison.verdict,
@@ -151,8 +152,10 @@ class _Run:
             return _failed(result, readiness.start.failure)
         result = self._exercised(replace(result, model=readiness.reply.model), readiness.reply, earlier)
         if result.verdict != "failed" and options.requests:
-            loads = measure(self._client, readiness.reply, options, self._on_event)
-            result = replace(result, loads=loads, metrics=tuple(map(metrics_of, loads)))
+            found = measure(self._client, readiness.reply, options, self._on_event)
+            paces = tuple({one.level: one.pace for one in found.metrics if one.pace}.values())
+            result = replace(result, loads=found.loads, metrics=found.metrics, repeats=found.repeats)
+            result = replace(result, notes=(*result.notes, *paces))
         return self._still_there(result)
 
     def _sample_before(self, service: Service) -> str:
