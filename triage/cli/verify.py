@@ -63,6 +63,10 @@ def verify(
     restart: Annotated[bool, typer.Option(help="Restart the service first.")] = True,
     drain: DrainOption = 30.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that the start may take.")] = 900.0,
+    restart_budget: Annotated[
+        int,
+        typer.Option(min=0, max=100, help="Restarts by its own manager that the service may need to start."),
+    ] = 0,
     patience: Annotated[
         float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
     ] = 300.0,
@@ -71,6 +75,9 @@ def verify(
     repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
     prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
     max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
+    tool: Annotated[
+        bool, typer.Option("--tool", help="Measure with the engine's own benchmark as well.")
+    ] = False,
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
@@ -86,7 +93,15 @@ def verify(
     """
     require_suffix(report)
     loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
-    options = replace(loads, restart=restart, drain=drain, timeout=timeout, patience=patience)
+    options = replace(
+        loads,
+        restart=restart,
+        drain=drain,
+        timeout=timeout,
+        restart_budget=restart_budget,
+        patience=patience,
+        tool=tool,
+    )
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
     with connected(reached, ssh_config, host_key, become) as connection:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from triage.report.safe import safe_line
 from triage.verify import events
-from triage.verify.model import Change, Metrics, Verification
+from triage.verify.model import ByTool, Change, Metrics, Verification
 
 VERDICTS = {
     "better": "bold green",
@@ -36,6 +36,8 @@ def progress(event: events.Event) -> str:
         return f"died: {event.reason}"
     if isinstance(event, events.Ready):
         return f"ready after {event.seconds:.1f} s: a real completion came back"
+    if isinstance(event, events.ToolStarted):
+        return f"{event.tool}: {event.loads} loads"
     if isinstance(event, events.LoadStarted):
         return (
             f"load {event.repeat} of {event.repeats}: {event.requests} requests, "
@@ -60,6 +62,8 @@ def lines(result: Verification) -> Iterator[Text]:
         yield Text(f"it answered: {safe_line(result.sample, 80)}")
     if result.metrics:
         yield from _metrics(result.metrics)
+    if result.by_tool is not None:
+        yield from _by_tool(result.by_tool)
     for change in result.changes:
         yield Text(f"  {safe_line(_change(change))}")
     for note in result.notes:
@@ -69,6 +73,14 @@ def lines(result: Verification) -> Iterator[Text]:
         (result.verdict, VERDICTS[result.verdict]),
         f": {safe_line(result.reason)}",
     )
+
+
+def _by_tool(found: ByTool) -> Iterator[Text]:
+    if found.failure:
+        yield Text(safe_line(f"{found.tool} measured nothing: {found.failure}"), "yellow")
+        return
+    yield Text(safe_line(f"the same by {found.tool} ({found.note}):"))
+    yield from _metrics(found.metrics)
 
 
 def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:
