@@ -97,6 +97,14 @@ class LoadEnded:
 
 
 @dataclass(frozen=True)
+class ToolStarted:
+    """The engine's own benchmark runs, with as many loads."""
+
+    tool: str
+    loads: int
+
+
+@dataclass(frozen=True)
 class Concluded:
     verification: Verification
 
@@ -114,6 +122,7 @@ Event = (
     | Sampled
     | LoadStarted
     | LoadEnded
+    | ToolStarted
     | Concluded
 )
 Listener = Callable[[Event], None]

@@ -129,6 +129,19 @@ class Change:
 
 
 @dataclass(frozen=True)
+class ByTool:
+    """The same loads as the engine's own benchmark measured them, in our words; `note` says where its differ.
+
+    `failure` is why there are no figures, "" where there are.
+    """
+
+    tool: str
+    metrics: tuple[Metrics, ...]
+    note: str
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Verification:
     """The whole proof, as stored in the history."""
 
@@ -149,3 +162,4 @@ class Verification:
     compared_with: str = ""  # `at` of the stored result that it was compared with
     changes: tuple[Change, ...] = ()
     repeats: str = ""  # how many there were of each load, and why no more
+    by_tool: ByTool | None = None

@@ -41,6 +41,8 @@ class Options:
     most_repeats: int = 20
     difference: float = DIFFERENCE
     api: Api | None = None  # None: the first that the service knows
+    tool: bool = False  # measure with the engine's own benchmark as well
+    tool_timeout: float = 600.0
     api_key: str = field(default="", repr=False)
     patches: tuple[str, ...] = ()  # ids of patches in place, for the record
     store: bool = True

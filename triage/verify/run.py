@@ -10,6 +10,7 @@ from itertools import cycle, islice
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
+from triage.verify import tool
 from triage.verify.activity import Watch
 from triage.verify.client import Client, Reply, client_of
 from triage.verify.compare import compare, slower_start
@@ -20,11 +21,12 @@ from triage.verify.events import (
     Listener,
     PhaseReached,
     Sampled,
+    ToolStarted,
     ignore,
 )
 from triage.verify.history import History
-from triage.verify.measure import measure
-from triage.verify.model import Start, Verification
+from triage.verify.measure import measure, shapes_of
+from triage.verify.model import ByTool, Start, Verification
 from triage.verify.options import Options
 from triage.verify.readiness import PROMPT, check_running, restart_and_wait
 from triage.verify.service import Service, service_of
@@ -64,6 +66,8 @@ def verify(
             "no unit runs it, and nobody told how it is started",
             "repeat with --no-restart, or start it as a systemd unit",
         )
+    if options.tool:
+        tool.require(connection, deployment)
     client = client_of(
         connection, deployment, key=options.api_key, timeout=options.request_timeout, api=options.api
     )
@@ -75,7 +79,7 @@ def verify(
         notes += history.lost_baseline(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
-    run = _Run(client, deployment, service, options, _remembering(before, on_event), Watch(connection))
+    run = _Run(connection, client, deployment, service, options, _remembering(before, on_event))
     result = run.measured(_blank(deployment, options))
     notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
     if result.verdict != "failed":
@@ -114,15 +118,16 @@ class _Run:
 
     def __init__(
         self,
+        connection: Connection,
         client: Client,
         deployment: Deployment,
         service: Service | None,
         options: Options,
         on_event: Listener,
-        watch: Watch,
     ) -> None:
+        self._connection = connection
         self._deployment = deployment
-        self._watch = watch
+        self._watch = Watch(connection)
         self._client = client
         self._service = service
         self._options = options
@@ -156,7 +161,16 @@ class _Run:
             paces = tuple({one.level: one.pace for one in found.metrics if one.pace}.values())
             result = replace(result, loads=found.loads, metrics=found.metrics, repeats=found.repeats)
             result = replace(result, notes=(*result.notes, *paces))
+            if options.tool:
+                result = replace(result, by_tool=self._by_tool(result.model))
         return self._still_there(result)
+
+    def _by_tool(self, model: str) -> ByTool:
+        options, deployment, connection = self._options, self._deployment, self._connection
+        shapes = shapes_of(options)
+        self._on_event(ToolStarted(tool.require(connection, deployment), len(shapes)))
+        found = tool.measure(connection, deployment, shapes, model, options.tool_timeout, options.api_key)
+        return replace(found, failure=self._client.redact(found.failure))
 
     def _sample_before(self, service: Service) -> str:
         """What the running service answers, "" when it does not."""
