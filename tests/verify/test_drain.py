@@ -122,11 +122,11 @@ def test_where_none_runs_nothing_is_said():
 @pytest.mark.parametrize(
     ("engine", "timeout", "said"),
     [
-        ("vllm", "", "broken off"),
-        ("vllm", "0", "broken off"),
+        ("vllm", "", "breaks them off"),
+        ("vllm", "0", "breaks them off"),
         ("vllm", "20", "gives them 20 s"),
-        ("vllm", "x", "broken off"),
-        ("", "", "broken off"),
+        ("vllm", "x", "breaks them off"),
+        ("", "", "breaks them off"),
     ],
 )
 def test_what_becomes_of_them_depends_on_the_engine(engine, timeout: str, said: str):

@@ -187,7 +187,7 @@ def test_the_states_of_a_unit():
         "ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMainCode=1\nExecMainStatus=1\nJob=5"
     )
     assert (looping.dead, looping.restarting, looping.pending) == (True, True, True)
-    assert looping.detail == "activating, result exit-code, status 1"
+    assert looping.detail == "activating, result exit-code, status 1, to be started again"
     with pytest.raises(UnreachableError, match="masked"):
         state("LoadState=masked\nActiveState=inactive")
 

@@ -63,4 +63,4 @@ def fate(deployment: Deployment) -> str:
     seconds = deployment.arguments.get("shutdown-timeout", "0")
     if deployment.engine == "vllm" and seconds.isdecimal() and int(seconds):
         return f"vLLM gives them {int(seconds)} s (--shutdown-timeout)"
-    return "they were broken off"
+    return "a restart breaks them off"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,7 +100,7 @@ class SystemdService:
             pid=int(pid) if pid.isdecimal() and pid != "0" else None,
             detail=_in_words(found),
             pending=found.get("Job", "0") not in ("", "0"),
-            restarting=found.get("SubState", "").startswith("auto-restart"),
+            restarting=_restarts(found),
         )
 
     def restart(self) -> None:
@@ -261,6 +261,11 @@ def refused(output: Output) -> bool:
     return bool(re.search(denial, output.stderr, re.IGNORECASE))
 
 
+def _restarts(found: Mapping[str, str]) -> bool:
+    """Is it dead, and about to be started again by systemd?"""
+    return found.get("SubState", "").startswith("auto-restart")
+
+
 def _in_words(found: dict[str, str]) -> str:
     words = [found.get("ActiveState", "")]
     if found.get("Result", "success") != "success":
@@ -269,6 +274,8 @@ def _in_words(found: dict[str, str]) -> str:
     if status.isdecimal() and found.get("ExecMainCode") in ("1", "2", "3"):
         name = "" if found["ExecMainCode"] == "1" else _signal_name(int(status))
         words.append(f"status {status}{name}")
+    if _restarts(found):
+        words.append("to be started again")
     return ", ".join(words)
 
 
