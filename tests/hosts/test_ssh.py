@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
@@ -9,7 +10,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -460,21 +462,53 @@ def test_a_jump_that_leads_to_itself(server: Server) -> None:
         open_connection("box")
 
 
-def test_an_account_whose_shell_does_not_run_commands(server: Server, tmp_path: Path) -> None:
+@pytest.fixture
+def forced(server: Server, tmp_path: Path) -> Iterator[Callable[[str], Connection]]:
+    """A connection to an account that runs this instead of what is asked for."""
     server.stop()
     directory = tmp_path / "forced"
     directory.mkdir()
     for name in ("host_key", "host_key.pub", "authorized_keys"):
         (directory / name).write_bytes((server.directory / name).read_bytes())
     (directory / "host_key").chmod(0o600)
-    forced = start_sshd(directory, server.home, "ForceCommand echo This account is not available; exit 1")
-    try:
-        forced.trust()
-        forced.alias()
-        with pytest.raises(UnreachableError, match="This account is not available"):
-            open_connection("box").run(["true"])
-    finally:
-        forced.stop()
+    with contextlib.ExitStack() as stack:
+
+        def connect(command: str) -> Connection:
+            started = start_sshd(directory, server.home, f"ForceCommand {command}")
+            stack.callback(started.stop)
+            started.trust()
+            started.alias()
+            return stack.enter_context(closing(open_connection("box")))
+
+        yield connect
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_account_whose_shell_does_not_run_commands(forced: Callable[[str], Connection], code: int) -> None:
+    connection = forced(f"echo This account is not available; exit {code}")
+    with pytest.raises(UnreachableError, match="This account is not available"):
+        connection.run(["true"])
+
+
+NOISE = 'printf "Welcome!\\n\\nlast line without an end"; echo "insufficient permissions" >&2; '
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_what_start_up_files_print_is_no_part_of_an_answer(
+    forced: Callable[[str], Connection], shell: str
+) -> None:
+    """As a .bashrc does that greets."""
+    connection = forced(f'{NOISE} exec {shell} -c "$SSH_ORIGINAL_COMMAND"')
+    told = connection.run(["sh", "-c", "cat; echo own >&2; exit 3"], stdin=b"\ntriage: pid 7\nanswer")
+    assert (told.code, told.stdout, told.stderr) == (3, b"\ntriage: pid 7\nanswer", b"own\n")
+    assert b"".join(connection.stream(["printf", "a b"], timeout=10)) == b"a b"
+    assert connection.run(["head", "-c", "70000", "/dev/zero"], limit=69_999).stdout == bytes(69_999)
+
+
+def test_start_up_files_that_print_without_end(forced: Callable[[str], Connection]) -> None:
+    connection = forced("yes")
+    told = connection.run(["id", "-u"], limit=100)
+    assert (told.code, told.stdout, told.cut) == (None, b"", "bytes")
 
 
 def fingerprint(public_key: Path) -> str:

@@ -20,7 +20,7 @@ class Capture:
         self.stderr = bytearray()
         self.cut: Literal["", "bytes", "time"] = ""
 
-    def add(self, stream: Stream, data: bytes) -> None:
+    def add(self, stream: Stream, data: bytes | bytearray) -> None:
         """Keep `data`; set `cut` when that stream is over its limit."""
         kept = self.stdout if stream == "stdout" else self.stderr
         kept += data

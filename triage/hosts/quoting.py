@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from triage.errors import UsageError
 from triage.hosts.connection import ENVIRONMENT
 
-_PID = re.compile(rb"^triage: pid ([0-9]{1,10})\n", re.MULTILINE)
+BANNER = 64 * 1024  # bytes that start-up files may print before a command
+_MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10})\n")
 
 # Under the account's login shell, whatever it is: one POSIX shell that waits and turns a signal into
 # 128+N, and in it one that says its pid, puts `timeout` in front where there is one, and becomes the
-# command. `timeout` keeps the promise of a time limit when the connection is gone.
+# command. `timeout` keeps the promise of a time limit when the connection is gone. The pid is said on both
+# streams: what comes before it was printed by the start-up files of the account, and is no answer.
 _OUTER = 'sh -c "$0" sh "$@"; exit $?'
 _INNER = (
-    'export {environment}; echo "triage: pid $$" >&2; seconds=$1; shift; '
+    'export {environment}; printf "\\ntriage: pid $$\\n"; printf "\\ntriage: pid $$\\n" >&2; '
+    "seconds=$1; shift; "
     'if timeout -k 1 1 true 2>/dev/null; then exec timeout -k 2 "$seconds" "$@"; fi; exec "$@"'
 )
 
@@ -33,9 +36,16 @@ def remote_command(argv: Sequence[str], seconds: int) -> str:
 
 def pid_of(stderr: bytes | bytearray) -> int | None:
     """The process that a remote command said it is."""
-    match = _PID.search(stderr)
+    match = _MARK.search(stderr, 0, BANNER)
     return int(match[1]) if match else None
 
 
-def without_pid(stderr: bytes | bytearray) -> bytes:
-    return _PID.sub(b"", bytes(stderr), count=1)
+def drop_banner(stream: bytearray) -> bool:
+    """Leave what the command itself printed; False as long as it is not known where that begins."""
+    match = _MARK.search(stream, 0, BANNER)
+    if match:
+        end = match.end()
+        del match  # it would hold the buffer
+        del stream[:end]
+        return True
+    return False

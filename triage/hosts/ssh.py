@@ -17,14 +17,13 @@ from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
 from triage.hosts.options import ConnectionOptions, check
-from triage.hosts.quoting import pid_of, remote_command, without_pid
+from triage.hosts.quoting import BANNER, drop_banner, pid_of, remote_command
 from triage.hosts.ssh_config import Target, resolve
 from triage.hosts.ssh_line import Line, dial
 
 TICK = 0.5  # seconds of waiting at most before the clock is looked at
 GRACE = 2.0  # seconds for output that a stray child still holds open
 KILL_TIMEOUT = 5.0
-PID_LINE_ROOM = 64  # bytes
 LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a line is dead
 
 
@@ -59,7 +58,7 @@ class SshConnection:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
-        capture = Capture(limit + PID_LINE_ROOM)
+        capture = Capture(limit + BANNER)
         with self._channel(argv, timeout) as channel:
             try:
                 _feed(channel, stdin)
@@ -72,17 +71,20 @@ class SshConnection:
                 self._kill(pid_of(capture.stderr))
             elif code == -1:
                 self._lost("running", argv, "the connection ended before the command did")
-        if pid_of(capture.stderr) is None and code != 0 and not capture.cut:
+        if pid_of(capture.stderr) is None and not capture.cut:
             self._no_shell(capture, code)
         kept = Capture(limit)
         kept.cut = capture.cut
-        kept.add("stdout", bytes(capture.stdout))
-        kept.add("stderr", without_pid(capture.stderr))
+        if drop_banner(capture.stdout):
+            kept.add("stdout", capture.stdout)
+        drop_banner(capture.stderr)
+        kept.add("stderr", capture.stderr)
         return kept.output(128 - code if 128 < code <= 192 else code)
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
         deadline = time.monotonic() + timeout
         complaints = Capture(CHUNK)
+        begun, before = False, bytearray()
         with self._channel(argv, timeout) as channel:
             _feed(channel, stdin)
             try:
@@ -91,7 +93,12 @@ class SshConnection:
                     _wait(channel, min(left, TICK))
                     if channel.recv_stderr_ready():
                         complaints.add("stderr", channel.recv_stderr(CHUNK))
-                    yield channel.recv(CHUNK) if channel.recv_ready() else b""
+                    data = channel.recv(CHUNK) if channel.recv_ready() else b""
+                    if not begun:
+                        before += data
+                        begun = drop_banner(before)
+                        data = bytes(before) if begun else b""
+                    yield data
                 if channel.closed and channel.exit_status == -1:
                     self._lost("following", argv, "the connection ended before the command did")
             finally:
