@@ -148,31 +148,22 @@ def test_a_crash_loop_is_followed_no_longer_than_its_budget(
     assert 1 <= len([event for event in events if isinstance(event, Started)]) <= 1 + budget
 
 
-def test_a_unit_that_reached_its_start_limit_is_started_once_more(
-    host: Box, connection: Connection, tmp_path: Path
-):
+def test_restarts_end(host: Box, connection: Connection, tmp_path: Path):
+    """With the unit's own limit, which it had reached before; and where it has none, with the budget."""
     start(host, "dies")
     host.run(["systemctl", "start", "looping.service"])
-    wait_for(host, "looping.service", "Result", "start-limit-hit")
-    events: list[Event] = []
-    options = dataclasses.replace(QUICK, restart_budget=50, timeout=60)
-    looping = deployment(host, "looping.service")
-    result = verify(connection, looping, options, events.append, history=History(tmp_path))
-    assert (result.verdict, result.start.died) == ("failed", True)
-    assert sum(isinstance(event, Restarting) for event in events) == 1
-    assert 1 <= sum(isinstance(event, Started) for event in events) <= 2  # as the unit's limit has it
-    wait_for(host, "looping.service", "Result", "start-limit-hit")
-
-
-def test_a_unit_that_is_started_again_for_ever_is_not_waited_for(
-    host: Box, connection: Connection, tmp_path: Path
-):
-    start(host, "dies")
-    always = UNIT.format(port=1, restart="Restart=always\nRestartSec=60").replace("Burst=2", "Burst=0")
-    host.put("/etc/systemd/system/always.service", always)
+    wait_for(host, "looping.service", "ActiveState", "failed")
+    endless = UNIT.format(port=1, restart="Restart=always\nRestartSec=60").replace("Burst=2", "Burst=0")
+    host.put("/etc/systemd/system/endless.service", endless)
     host.run(["systemctl", "daemon-reload"], check=True)
-    result = verify(connection, deployment(host, "always.service"), QUICK, history=History(tmp_path))
-    assert (result.verdict, result.start.died) == ("failed", True)
+    for unit, budget, most in (("looping.service", 50, 2), ("endless.service", 0, 1)):
+        events: list[Event] = []
+        options = dataclasses.replace(QUICK, restart_budget=budget, timeout=60)
+        result = verify(connection, deployment(host, unit), options, events.append, history=History(tmp_path))
+        assert (result.verdict, result.start.died) == ("failed", True)
+        assert sum(isinstance(event, Restarting) for event in events) == 1
+        assert 1 <= sum(isinstance(event, Started) for event in events) <= most
+    wait_for(host, "looping.service", "ActiveState", "failed")
     assert result.reason.endswith("result exit-code, status 1, to be started again")
 
 
@@ -196,19 +187,6 @@ def test_requests_of_users_are_waited_for(host: Box, connection: Connection, tmp
         assert result.start.ready
 
 
-def test_two_operators_do_not_meet(host: Box, connection: Connection):
-    other = connect(host, "ops", become=True)
-    unit = deployment(host)
-    with alone(connection, unit) as note:
-        assert note == ""
-        with pytest.raises(RefusedError, match="two at once disturb each other"), alone(other, unit):
-            pass
-        connection.close()  # as when the network is gone: nobody is there to give the lock back
-        with alone(other, unit) as note:
-            assert note == ""
-    other.close()
-
-
 def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connection, tmp_path: Path):
     def kill(event: Event) -> None:
         if type(event).__name__ == "LoadStarted":
@@ -219,7 +197,7 @@ def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connectio
     assert "status 9/KILL" in result.reason
 
 
-def test_users_who_may_not_restart_are_told_so(host: Box):
+def test_two_operators_do_not_meet_and_one_without_the_right_is_told_so(host: Box, connection: Connection):
     with_password, without = connect(host, "engineer"), connect(host, "ops", become=True)
     try:
         service = SystemdService(with_password, "engine.service")
@@ -229,6 +207,16 @@ def test_users_who_may_not_restart_are_told_so(host: Box):
         SystemdService(without, "engine.service").restart()
         with pytest.raises(UnreachableError, match="not-found"):
             SystemdService(with_password, "no-such.service").state()
+        unit = deployment(host)
+        with alone(connection, unit):
+            for other in (with_password, without):
+                with pytest.raises(RefusedError, match="two at once disturb each other"), alone(other, unit):
+                    pass
+            connection.close()  # as when the network is gone: nobody gives the lock back
+            with alone(without, unit) as note:
+                assert note == ""
+        with alone(with_password, unit) as note:
+            assert note == ""
     finally:
         with_password.close()
         without.close()

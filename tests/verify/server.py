@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "tiny"
-SLOW = 5.0  # seconds that the prompt "slow" takes
+SLOW = 3.0  # seconds that the prompt "slow" takes
 TELLS = {"/v1/loads?include=core": '{"loads": [{"num_running_reqs": RUNNING, "num_waiting_reqs": 0}]}'}
 
 
