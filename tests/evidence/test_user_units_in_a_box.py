@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ from triage.evidence.model import Deployment
 from triage.evidence.queries.journal import entries
 from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import Connection, ConnectionOptions, open_connection
+from triage.verify.events import Event, LogLine
+from triage.verify.history import History
+from triage.verify.options import Options
+from triage.verify.run import verify
 from triage.verify.service import service_of
 
 pytestmark = pytest.mark.e2e
@@ -159,6 +164,16 @@ def test_its_restart_needs_no_rights(connection: Connection) -> None:
     assert (after.active, after.dead) == ("active", False)
     with closing(service.follow(after.run, 20)) as chunks:  # type: ignore[type-var]
         assert any(b"serves" in chunk for chunk in chunks)
+
+
+def test_one_that_dies_while_it_starts_ends_the_wait(connection: Connection, tmp_path: Path) -> None:
+    (dead,) = discover(LiveEvidence(connection), "dead")
+    events: list[Event] = []
+    options, history = Options(timeout=300), History(tmp_path)
+    result = verify(connection, replace(dead, port=9), options, events.append, history=history)
+    assert (result.verdict, result.start.died) == ("failed", True)
+    assert result.reason.endswith("failed, result signal, status 9/KILL")
+    assert LogLine("last words") in events
 
 
 def test_a_unit_that_is_not_there(connection: Connection) -> None:
