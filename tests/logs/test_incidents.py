@@ -456,3 +456,42 @@ def test_a_fault_of_the_host_is_a_cause_where_nothing_else_is(said: str) -> None
     found = incident(line, *failing("2026-06-02 03:11:02 TP0", "ValueError: unknown"), ended).initiator
     assert found is not None
     assert found.type == "ValueError"
+
+
+BEGUN = "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (f"[2026-11-29 14:33:51 TP1] Scheduler hit an exception: {BEGUN}",),
+        ("INFO 11-29 14:33:50 [gpu_worker.py:10] Starting", BEGUN, ""),
+        (f"[2026-11-29 14:33:51 TP1] Scheduler hit an exception: {BEGUN}", "[2026-11-29 14:33:51 TP0] x"),
+        (f"(Worker_TP1 pid=451) ERROR 11-29 14:34:04 [multiproc_executor.py:953] {BEGUN}",),
+    ],
+)
+def test_a_log_that_ends_with_the_first_line_of_a_traceback_is_not_without_fault(
+    rows: tuple[str, ...],
+) -> None:
+    found = incident(*rows)
+    assert found.initiator is None
+    assert [fault.message for fault in found.candidates] == [
+        "the log ends with the first line of a traceback"
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (BEGUN, *["INFO 11-29 14:33:50 [gpu_worker.py:10] Starting"] * 50),  # it went on
+        (f"WARNING 11-29 14:34:04 [a.py:9] it is ignored: {BEGUN}",),
+        (
+            "[2026-11-29 14:33:51] Receive: obj=GenerateReqInput(rid='7a1c', text='why does it say",
+            f"{BEGUN}",
+        ),
+    ],
+)
+def test_a_first_line_alone_is_no_fault_where_the_program_went_on_or_a_user_sent_it(
+    rows: tuple[str, ...],
+) -> None:
+    assert incidents(*rows) == ()

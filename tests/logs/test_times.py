@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -28,4 +28,5 @@ def test_what_is_none_leaves_the_time_without(zone: str):
 
 def test_a_log_with_such_a_zone_is_read():
     log = b"2026-05-12 14:03:51 ZFOO host python[7]: Traceback (most recent call last):\n"
-    assert read_incidents([LogSource("log", log)]) == ()
+    (found,) = read_incidents([LogSource("log", log)])
+    assert found.started == datetime(2026, 5, 12, 14, 3, 51)

@@ -16,7 +16,7 @@ from triage.logs.requests import SENT, Requests, introduces
 from triage.logs.run import Found, Room, Run
 from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
-from triage.logs.traceback import Kind, classify, names_an_error
+from triage.logs.traceback import Kind, Traceback, classify, names_an_error
 from triage.logs.weight import Weighed, Weight, weigh
 from triage.logs.windows import Windows
 
@@ -38,6 +38,9 @@ MAX_ERRORS = 50
 
 AGAIN = 5.0
 """Seconds after which the same banner means another start, also when nothing was seen to fail."""
+
+AT_THE_END = 32
+"""Lines that may come behind the first line of a traceback that the end of the log cut: of other ranks."""
 
 _SYSTEMD = re.compile(
     r"(?P<what>Starting|Started|Stopping|Stopped) "
@@ -89,6 +92,9 @@ class Scan:
                 self._kernel(line)
             else:
                 self._line(line)
+        for reading in self._streams.close():
+            self._exception(reading)
+            self._begun(reading)
         for key in list(self._open):
             self._end(key)
         if self._signatures.mixed:
@@ -264,6 +270,15 @@ class Scan:
             found.process = int(child[1])
         run.errors.pop(fault.header, None)
         self._repeats.name(reading.named.shape, run.add(found))
+
+    def _begun(self, reading: Reading) -> None:
+        """Of a traceback the end of the log left the first line: something failed, and nothing says what."""
+        first = reading.first
+        if not isinstance(reading, Traceback) or self._order - first.order > AT_THE_END:
+            return
+        run, fault = self._open.get(first.invocation), reading.begun(self.source.name)
+        if run is not None and fault is not None and weigh(fault, first.level).weight is not Weight.BENIGN:
+            run.add(Found(fault, Weighed(Weight.CONSEQUENCE), first.order, first.phase))
 
     def _error(self, run: Run, line: Line) -> None:
         text = line.text.strip()

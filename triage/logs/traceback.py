@@ -379,6 +379,12 @@ class Traceback:
         chain = tuple(self._fault(each, source) for each in reversed(parts))
         return self._fault(part, source, chain, tuple(self._fault(each, source) for each in members))
 
+    def begun(self, source: str) -> Fault | None:
+        """What there is to tell where the log ends right behind the first line."""
+        if self.cut or self.done or self.part.frames or self.depth or self.first.quoted:
+            return None
+        return self._fault(_Part(message=["the log ends with the first line of a traceback"]), source)
+
     def _fault(
         self, part: _Part, source: str, chain: tuple[Fault, ...] = (), members: tuple[Fault, ...] = ()
     ) -> Fault:
