@@ -11,10 +11,11 @@ import itertools
 import re
 import sys
 import tokenize
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from triage.pythontext import parse_python
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -44,9 +45,7 @@ def parse_plain(data: bytes) -> ast.Module:
     if len(data) > MAX_BYTES:
         raise Unparsable(f"the file is larger than {MAX_BYTES >> 20} MiB")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(data)
+        return parse_python(data)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         version = f"Python {sys.version_info.major}.{sys.version_info.minor}"

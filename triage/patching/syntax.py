@@ -10,7 +10,8 @@ import functools
 import io
 import re
 import tokenize
-import warnings
+
+from triage.pythontext import parse_python
 
 PREFIX = "__metavariable_"
 REST = "__metavariables__"
@@ -64,9 +65,7 @@ def _body(pattern: str) -> list[ast.stmt]:
     if "$" in text:
         raise ValueError("a metavariable is `$` and capitals, as in $POOL")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text).body
+        return parse_python(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"not Python: {getattr(error, 'msg', error)}") from None
 

@@ -10,6 +10,7 @@ import ast
 from dataclasses import dataclass
 
 from triage.evidence.model import Unanswered
+from triage.pythontext import parse_python
 from triage.rules.context import Context
 from triage.rules.stages import Scheme, Stage, split
 
@@ -89,7 +90,7 @@ def _schemes(context: Context, engine: str) -> tuple[Scheme, ...]:
         return SCHEMES[engine]
     try:
         found = context.tree.read(f"{engine}.srt.distributed.utils") if context.examined else None
-        return (_scheme(ast.parse(found.data)),) if found else SCHEMES[engine]
+        return (_scheme(parse_python(found.data)),) if found else SCHEMES[engine]
     except (Unanswered, SyntaxError, ValueError, RecursionError, MemoryError):
         return SCHEMES[engine]
 
