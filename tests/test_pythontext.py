@@ -9,7 +9,7 @@ import pytest
 
 from triage.pythontext import parse_python
 
-LARGE = "".join(
+LARGE = "".join(f"def f{n}(a, b={n}):\n    return a + [b, (a, {n})]\n" for n in range(200))
     f"def f{number}(a, b={number}):\n    return a + [b, (a, {number})]\n" for number in range(200)
 )
 
