@@ -10,8 +10,6 @@ import pytest
 from triage.pythontext import parse_python
 
 LARGE = "".join(f"def f{n}(a, b={n}):\n    return a + [b, (a, {n})]\n" for n in range(200))
-    f"def f{number}(a, b={number}):\n    return a + [b, (a, {number})]\n" for number in range(200)
-)
 
 
 class Garbage:
