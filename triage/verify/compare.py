@@ -54,8 +54,6 @@ def _compared(now: Verification, before: Verification | None, difference: float)
         )
     changes = tuple(_changes(now.metrics, before.metrics, difference))
     verdict, reason = _verdict(changes, _doubts(now, before), difference)
-    if now.sample and before.sample and now.sample != before.sample:
-        reason += f"; it answers differently: {_short(before.sample)} before, {_short(now.sample)} now"
     return Comparison(verdict, reason, changes)
 
 
@@ -169,7 +167,3 @@ def _told(change: Change) -> str:
         f"{change.figure} at {change.at} {change.before:.{digits}f} -> "
         f"{change.now:.{digits}f} {change.unit} ({change.relative:+.1%}, spread {change.spread:.1%})"
     )
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")

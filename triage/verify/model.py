@@ -163,3 +163,4 @@ class Verification:
     changes: tuple[Change, ...] = ()
     repeats: str = ""  # how many there were of each load, and why no more
     by_tool: ByTool | None = None
+    long_sample: str = ""  # the text after a long prompt, which crosses chunks and stages

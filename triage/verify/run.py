@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
-from itertools import cycle, islice
 
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
@@ -24,22 +23,17 @@ from triage.verify.events import (
     ToolStarted,
     ignore,
 )
+from triage.verify.exercise import answer_before, changed_answers, exercise
 from triage.verify.history import History
 from triage.verify.measure import measure, shapes_of
 from triage.verify.model import ByTool, Start, Verification
 from triage.verify.options import Options
-from triage.verify.readiness import PROMPT, check_running, restart_and_wait
+from triage.verify.readiness import check_running, restart_and_wait
 from triage.verify.service import Service, service_of
 
 __all__ = ["Options", "verify"]
 
-OTHER_PROMPT = "Water boils at a temperature of"
-LONG_WORDS = ("One", "morning", "the", "river", "rose", "over", "its", "banks,", "and", "nobody", "slept.")
-LONG_PROMPTS = (2000, 300)  # words; the next where one is refused
-HARMLESS = ("status 400", "status 413", "status 422", "status 501", "timed out")  # it is asked for much
-SAMPLE_TOKENS = 16
 DYING = 10.0  # seconds that an engine may take to end after the request that killed it
-SAMPLE_PATIENCE = 15.0  # seconds that the service may take to answer before it is restarted
 
 
 def verify(
@@ -81,6 +75,7 @@ def verify(
         notes.append(f"no comparison: {error}")
     run = _Run(connection, client, deployment, service, options, _remembering(before, on_event))
     result = run.measured(_blank(deployment, options))
+    notes += changed_answers(result, before)
     notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
     if result.verdict != "failed":
         comparison = compare(result, before, options.difference)
@@ -137,7 +132,9 @@ class _Run:
         """`result` with everything that was seen; its verdict is "failed" or not given yet."""
         options, service = self._options, self._service
         if options.restart and service is not None:
-            earlier = self._sample_before(service)
+            earlier = "" if service.state().dead else answer_before(self._client)
+            if earlier:
+                self._on_event(Sampled(earlier, before_restart=True))
             told = drain(self._client, self._deployment, options.drain, self._on_event)
             result = replace(result, notes=(told,) if told else ())
             readiness = restart_and_wait(
@@ -155,7 +152,7 @@ class _Run:
         result = replace(result, start=readiness.start)
         if readiness.reply is None:
             return _failed(result, readiness.start.failure)
-        result = self._exercised(replace(result, model=readiness.reply.model), readiness.reply, earlier)
+        result = self._exercised(result, readiness.reply, earlier)
         if result.verdict != "failed" and options.requests:
             found = measure(self._client, readiness.reply, options, self._on_event)
             paces = tuple({one.level: one.pace for one in found.metrics if one.pace}.values())
@@ -172,66 +169,18 @@ class _Run:
         found = tool.measure(connection, deployment, shapes, model, options.tool_timeout, options.api_key)
         return replace(found, failure=self._client.redact(found.failure))
 
-    def _sample_before(self, service: Service) -> str:
-        """What the running service answers, "" when it does not."""
-        if service.state().dead:
-            return ""
-        try:
-            reply = self._client.complete((PROMPT,), SAMPLE_TOKENS, timeout=SAMPLE_PATIENCE)
-        except UnreachableError:
-            return ""
-        text = "" if reply.requests[0].error else reply.requests[0].text
-        if text:
-            self._on_event(Sampled(text, before_restart=True))
-        return text
-
     def _exercised(self, result: Verification, like: Reply, earlier: str) -> Verification:
-        """The same question twice, then with another at the same time: some faults need the second."""
-        texts = []
-        for prompts in ((PROMPT,), (PROMPT,), (PROMPT, OTHER_PROMPT)):
-            reply = self._client.complete(prompts, SAMPLE_TOKENS, like=like, concurrency=len(prompts))
-            for one in reply.requests:
-                if one.error:
-                    which = "one request" if len(prompts) == 1 else "two requests at once"
-                    return _failed(result, f"ready, but {which} failed: {one.error}")
-            texts.append(reply.requests[0].text)
-        self._on_event(Sampled(texts[0], before_restart=False))
-        notes = list(result.notes)
-        if texts[1] != texts[0]:
-            notes.append("the same question at temperature 0 was answered differently twice")
-        elif texts[2] != texts[0]:
-            notes.append("the answer at temperature 0 changes when another request runs beside it")
-        if earlier and earlier != texts[0]:
-            notes.append(f"before the restart the answer was {earlier!r}, now it is {texts[0]!r}")
-        broken, more = self._harder(like)
-        notes += more
-        if broken:
-            return _failed(replace(result, sample=texts[0], notes=tuple(notes)), f"ready, but {broken}")
-        named = reply.requests[0].model
-        if named != like.model:
-            notes.append(f"it was asked for model {like.model} and answered as {named or 'none'}")
-        return replace(result, sample=texts[0], notes=tuple(notes))
-
-    def _harder(self, like: Reply) -> tuple[str, list[str]]:
-        """What is wrong with numbers inside and with a long prompt, "" for nothing, and what is to be noted.
-
-        A prompt that crosses chunks and stages finds faults that a short one does not reach. A server that
-        refuses to be asked so, or takes long, has no fault.
-        """
-        told = self._client.complete((PROMPT,), SAMPLE_TOKENS, like=like, logprobs=True).requests[0]
-        if told.finite is False:
-            return "the probabilities of its tokens are no numbers (NaN or infinite)", []
-        if told.error and not told.error.startswith(HARMLESS):
-            return f"asked for the probabilities of its tokens it failed: {told.error}", []
-        error = ""
-        for words in LONG_PROMPTS:
-            prompt = " ".join(islice(cycle(LONG_WORDS), words))
-            error = self._client.complete((prompt,), SAMPLE_TOKENS, like=like).requests[0].error
-            if not error:
-                return "", []
-            if not error.startswith(HARMLESS):
-                return f"a prompt of {words} words failed: {error}", []
-        return "", [f"no long prompt was answered: {error}"]
+        found = exercise(self._client, like, earlier)
+        if found.sample:
+            self._on_event(Sampled(found.sample, before_restart=False))
+        result = replace(
+            result,
+            model=like.model,
+            sample=found.sample,
+            long_sample=found.long_sample,
+            notes=(*result.notes, *found.notes),
+        )
+        return _failed(result, f"ready, but {found.failure}") if found.failure else result
 
     def _still_there(self, result: Verification) -> Verification:
         """The result, failed when the service has ended or was started again since it was ready."""
