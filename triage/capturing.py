@@ -15,6 +15,7 @@ from triage import pipeline, replay
 from triage.evidence.containers import container_of, file_in
 from triage.evidence.environment import compile_caches
 from triage.evidence.managers import about_units_of
+from triage.evidence.pods import where_it_runs
 from triage.evidence.queries import (
     DiskFree,
     GpuInventory,
@@ -70,8 +71,9 @@ def capture(
 
     check_place(case, replacing)
     report = pipeline.diagnose(evidence, knowledge, unit, *logs)
+    asked = where_it_runs(evidence, report.deployment)
     for query in (*BESIDES, *(_for_a_bug_report(report.deployment) if full else ())):
-        evidence.ask(query)
+        asked.ask(query)
     with _room(case) as directory:
         replaces = replacing and directory == case
         log = logs[0] if logs else None

@@ -79,6 +79,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.containers import container_of
     from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
     from triage.evidence.logs import log_sources
+    from triage.evidence.pods import where_it_runs
     from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.trees import EvidenceTree
     from triage.logs import read_incidents, was_stopped
@@ -92,6 +93,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         sources = logs
     else:
         deployment, *others = discover(evidence, unit)
+        evidence = where_it_runs(evidence, deployment)
         sources = log_sources(evidence, deployment)
     unread = {source.name: source.missing for source in sources if source.missing}
     incidents = read_incidents([source for source in sources if not source.missing])

@@ -20,7 +20,7 @@ _CODES = {"signal": "killed", "core-dump": "dumped"}
 
 @dataclass(frozen=True)
 class Restarts:
-    """How often systemd started a unit anew by itself. Times are ISO 8601, "" where they were not kept."""
+    """How often its manager started a service anew by itself. Times are ISO 8601, "" where not kept."""
 
     count: int
     since: str  # end of the first run that is counted and still known
@@ -31,6 +31,9 @@ class Restarts:
 
 def restarts_of(evidence: Evidence, deployment: Deployment) -> Restarts | None:
     """The restarts since the unit was last started by hand; None where there were none."""
+    if deployment.container and deployment.restarts:
+        loop = deployment.state in ("restarting", "CrashLoopBackOff")
+        return Restarts(deployment.restarts, "", "", deployment.result, loop)
     if not deployment.restarts or deployment.state not in ("active", "activating"):
         return None
     runs = evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value or ()
@@ -54,24 +57,25 @@ def _often(ended: Sequence[Run]) -> bool:
 
 
 def failed(deployment: Deployment, restarts: Restarts | None = None) -> str:
-    """systemd's result of the last run that ended, "" for a good one."""
-    result = deployment.result if deployment.state == "failed" else restarts.result if restarts else ""
+    """The result of the last run that ended, in systemd's words; "" for a good one."""
+    result = deployment.result if _has_ended(deployment) else restarts.result if restarts else ""
     return "" if result == "success" else result
 
 
 def incident_of(deployment: Deployment, restarts: Restarts | None) -> Incident | None:
-    """What systemd says of a run whose log explains nothing; None where it says that all was well."""
+    """What its manager says of a run whose log explains nothing; None where it says that all was well."""
     result = failed(deployment, restarts)
     if not result:
         return None
-    status = deployment.exit_status if deployment.state == "failed" else ""
+    status = deployment.exit_status if _has_ended(deployment) else ""
+    recorder = deployment.manager if deployment.container else "systemd"
     fault = Fault(
         kind="service",
         type=result,
         message=f"{_exited(result, status)}Failed with result '{result}'",
-        position=Position(f"systemd's record of {deployment.unit}", 0),
+        position=Position(f"{recorder}'s record of {deployment.unit or deployment.name}", 0),
         role="initiator",
-        because=("systemd recorded it", "the log of the run does not tell why"),
+        because=(f"{recorder} recorded it", "the log of the run does not tell why"),
     )
     mark = fingerprint(deployment.engine, fault)
     started = _time(deployment.started)
@@ -86,10 +90,17 @@ def incident_of(deployment: Deployment, restarts: Restarts | None) -> Incident |
     )
 
 
+def _has_ended(deployment: Deployment) -> bool:
+    """A container's result is known of one that does not run."""
+    return deployment.state == "failed" or bool(deployment.container and deployment.result)
+
+
 def _exited(result: str, status: str) -> str:
     """As systemd itself words it in the journal, so that the same rules hold."""
     if not status or status == "0":
         return ""
+    if result in ("signal", "oom-kill") and status.isdecimal() and int(status) > 128:
+        status = f"{int(status) - 128}/KILL" if status == "137" else f"{int(status) - 128}/n/a"
     named = status if "/" in status else f"{status}/{'FAILURE' if status == '1' else 'n/a'}"
     code = _CODES.get(result, "killed" if "/" in status else "exited")
     return f"Main process exited, code={code}, status={named}; "

@@ -29,10 +29,14 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
     assert programs <= {
         *("systemctl", "busctl", "journalctl", "ps", "id", "cat", "readlink", "sh", "env", "tail", "find"),
         *("nvidia-smi", "rocm-smi", "stat", "df", "ss", "uname", "sudo", "python3", "docker"),
+        *("crictl", "kubectl"),
     }
     containers = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "docker"}
     assert {words[0] for words in containers} == {"ps", "inspect", "logs", "cp"}
     assert [words[-1] for words in containers if words[0] == "cp"] == ["-"]  # to standard output
+    pods = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] in ("crictl", "kubectl")}
+    assert {words[0] for words in pods} == {"inspect", "get", "logs", "exec"}
+    assert [words[-3:-1] for words in pods if words[0] == "exec"] == [("cat", "--")]
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "sudo"} == {("-n", "-l")}
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "python3"} == {("--version",)}
     assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show"}

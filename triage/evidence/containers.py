@@ -1,13 +1,16 @@
-"""Inference services that run in containers of docker, compose or podman.
+"""Inference services that run in containers of docker, compose, podman or Kubernetes.
 
-Asked is the tool whose daemon or monitor runs on the host, or that keeps containers there. Their files are
-those in the container, and are read out of it; the host's own are never taken for them.
+Asked is the tool whose daemon or monitor runs on the host, or that keeps containers there; kubectl, which
+knows those of other machines too, only where nothing else serves or a pod is named. Their files are those in
+the container, and are read out of it; the host's own are never taken for them.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+import signal
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from triage.evidence.commandline import (
@@ -22,41 +25,109 @@ from triage.evidence.model import Deployment, Evidence, Query
 from triage.evidence.queries.containers import (
     Container,
     ContainerDetails,
+    ContainerLog,
     Containers,
+    Daemon,
     PodmanStorage,
     ReadContainerFile,
     Tool,
 )
 from triage.evidence.queries.files import ReadFile
+from triage.evidence.queries.kubernetes import ClusterContainers, NodeContainers, PodLog, ReadPodFile
 
-TOOLS: tuple[Tool, ...] = ("docker", "podman")
-MONITORS: dict[str, Tool] = {"dockerd": "docker", "conmon": "podman"}
+TOOLS: tuple[Tool, ...] = ("docker", "podman", "crictl", "kubectl")
+MONITORS: dict[str, Daemon] = {"dockerd": "docker", "conmon": "podman"}
+KUBELETS = ("kubelet", "k3s", "kubelite")
+OF_A_KUBELET = " -namespace k8s.io "  # the shim of containerd, which outlives both
+CLEAN = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)  # as systemd counts them
+
+Found = tuple[Tool, Container]
 
 
-def containers(evidence: Evidence, commands: Iterable[str]) -> tuple[tuple[Tool, Container], ...]:
+def containers(evidence: Evidence, commands: Sequence[str]) -> tuple[Found, ...]:
     """Every container of the host, by the commands that run there; ended ones too."""
     programs = {posixpath.basename(command.partition(" ")[0]) for command in commands}
-    found: list[tuple[Tool, Container]] = []
+    found: list[Found] = []
     for program, tool in MONITORS.items():
         there = program in programs or (tool == "podman" and evidence.ask(PodmanStorage()).value)
         ids = evidence.ask(Containers(tool)).value if there else None
         details = evidence.ask(ContainerDetails(tool, ids)).value if ids else None
         found += [(tool, each) for each in details or ()]
+    if is_node(commands):
+        newest: dict[str, Container] = {}
+        for each in on_node(evidence):
+            newest.setdefault(each.name, each)
+        found += [("crictl", each) for each in newest.values()]
     return tuple(found)
+
+
+def is_node(commands: Sequence[str]) -> bool:
+    """Whether containers of Kubernetes run among these commands."""
+    programs = {posixpath.basename(command.partition(" ")[0]) for command in commands}
+    return bool(programs.intersection(KUBELETS)) or any(OF_A_KUBELET in command for command in commands)
+
+
+def on_node(evidence: Evidence) -> tuple[Container, ...]:
+    """The containers of pods on this node, those of earlier starts too, newest first."""
+    ids = evidence.ask(Containers("crictl")).value
+    return (evidence.ask(NodeContainers(ids)).value or ()) if ids else ()
+
+
+def in_cluster(evidence: Evidence, namespace: str = "") -> tuple[Found, ...]:
+    """The containers of a cluster's pods, as far as this machine's kubectl may list them."""
+    found = evidence.ask(ClusterContainers(namespace)).value or ()
+    return tuple(("kubectl", each) for each in found)
+
+
+def names_of(found: Iterable[Found]) -> Mapping[str, str]:
+    """By id what to call each: a container of a pod by its pod, where nothing else serves in that."""
+    each_one = tuple(container for _, container in found)
+    serving = Counter(_pod(container) for container in each_one if serves(container))
+    return {
+        container.id: _pod(container)
+        if serves(container) and serving[_pod(container)] == 1
+        else container.name
+        for container in each_one
+    }
+
+
+def chosen(found: Sequence[Found], name: str) -> tuple[Found, ...]:
+    """Those that are meant by a name: of a container, of a pod, or of what made the pod (`kimi` for
+    `kimi-6d5f8c7b9-x2x4z`), with its namespace before it or without. Of a pod, what serves in it.
+    """
+    for means in (_is_called, _was_made_by):
+        meant = tuple(each for each in found if means(each[1], name))
+        if meant:
+            return tuple(each for each in meant if serves(each[1])) or meant
+    return ()
+
+
+def _pod(container: Container) -> str:
+    return "/".join(container.name.split("/")[:2])
+
+
+def _is_called(container: Container, name: str) -> bool:
+    pod = _pod(container)
+    return name in (container.id, container.name, pod, pod.partition("/")[2])
+
+
+def _was_made_by(container: Container, name: str) -> bool:
+    pod = _pod(container)
+    return "/" in pod and any(each.startswith(f"{name}-") for each in (pod, pod.partition("/")[2]))
 
 
 def serves(container: Container) -> bool:
     return recognise(container.argv) is not None
 
 
-def container_deployment(tool: Tool, container: Container) -> Deployment:
-    """What a container says of the service in it."""
+def container_deployment(tool: Tool, container: Container, name: str = "") -> Deployment:
+    """What a container says of the service in it, and what to call it."""
     launch = recognise(container.argv) or Launch("", container.argv, ())
     arguments, loose = parse_arguments(launch.engine, launch.arguments)
     port = arguments.get("port", "")
-    ended = container.state in ("exited", "dead", "restarting")
+    ended = container.state != "running" and bool(container.started)
     return Deployment(
-        name=container.name,
+        name=name or container.name,
         engine=launch.engine,
         manager=tool,
         container=container.id,
@@ -75,6 +146,8 @@ def container_deployment(tool: Tool, container: Container) -> Deployment:
         model=model_of(arguments, loose),
         host=arguments.get("host", "") or "127.0.0.1",
         port=int(port) if port.isdecimal() and len(port) < 6 else DEFAULT_PORTS.get(launch.engine),
+        image=container.image,
+        node=container.node,
     )
 
 
@@ -86,15 +159,51 @@ def container_of(deployment: Deployment) -> tuple[Tool, str] | None:
     return None
 
 
+def details_of(evidence: Evidence, tool: Tool, id: str) -> Container | None:
+    """What its tool says of one container."""
+    if tool == "kubectl":
+        known = [each for _, each in in_cluster(evidence, id.partition("/")[0])]
+    elif tool == "crictl":
+        known = list(on_node(evidence))
+    else:
+        known = list(evidence.ask(ContainerDetails(tool, (id,))).value or ())
+    return next((each for each in known if each.id == id), None)
+
+
 def file_in(container: tuple[Tool, str] | None, path: str) -> Query[str]:
     """What reads a text file of the container, or of the host where there is none."""
-    return ReadContainerFile(*container, path) if container else ReadFile(path)
+    if container is None:
+        return ReadFile(path)
+    tool, id = container
+    if tool == "crictl" or tool == "kubectl":
+        return ReadPodFile(tool, id, path)
+    return ReadContainerFile(tool, id, path)
+
+
+def log_of(tool: Tool, id: str) -> Query[str]:
+    return PodLog(tool, id) if tool == "kubectl" else ContainerLog(tool, id)
+
+
+def earlier_log_of(evidence: Evidence, deployment: Deployment) -> Query[str] | None:
+    """The log of the start before this one, which failed, of a pod's container that runs again."""
+    if not deployment.restarts or deployment.state != "running":
+        return None
+    if deployment.manager == "kubectl":
+        return PodLog("kubectl", deployment.container, previous=True)
+    if deployment.manager != "crictl":  # docker and podman keep one log for all starts
+        return None
+    known = on_node(evidence)
+    name = next((each.name for each in known if each.id == deployment.container), None)
+    before = [each for each in known if each.name == name and each.id != deployment.container]
+    return ContainerLog("crictl", before[0].id) if before else None
 
 
 def _result(container: Container) -> str:
     """In systemd's words."""
     if container.out_of_memory:
         return "oom-kill"
+    if container.exit_code - 128 in CLEAN:
+        return "success"
     if container.exit_code > 128:
         return "signal"
     return "exit-code" if container.exit_code else "success"

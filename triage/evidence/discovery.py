@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from triage.errors import UnreachableError, UsageError
+from triage.errors import TriageError, UnreachableError, UsageError
 from triage.evidence.commandline import (
     DEFAULT_PORTS,
     Launch,
@@ -25,12 +25,23 @@ from triage.evidence.commandline import (
     recognise,
     recognise_script,
 )
-from triage.evidence.containers import container_deployment, containers, serves
+from triage.evidence.containers import (
+    Found,
+    chosen,
+    container_deployment,
+    containers,
+    in_cluster,
+    is_node,
+    names_of,
+    serves,
+)
 from triage.evidence.environment import relevant
 from triage.evidence.managers import about_units_of
-from triage.evidence.model import Deployment, Evidence, Layout
+from triage.evidence.model import NOT_THERE, Deployment, Evidence, Layout
 from triage.evidence.queries import (
     Belonging,
+    ClusterContainers,
+    Containers,
     Process,
     ProcessArguments,
     ProcessDirectory,
@@ -65,6 +76,8 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+GET_PODS = "kubectl get pods --all-namespaces"
+LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
 _SHEBANG = re.compile(r"/[^\s\"']*/python[0-9.]*")
 
@@ -79,14 +92,15 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     if unit:
         return (host.named(unit),)
     found = [host.deployment_of(each) for each in host.service_units()]
-    found += [container_deployment(tool, each) for tool, each in host.containers if serves(each)]
+    found += _serving(host.containers)
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
+    found = found or _serving(in_cluster(evidence))
     if not found:
         raise UnreachableError(
             "finding an inference service on",
             evidence.origin.name,
             host.why_none(),
-            "name the unit with --unit; `systemctl list-units --type=service --all` lists them",
+            f"name the unit with --unit; `{LIST_UNITS}` lists them",
         )
     found.sort(key=lambda each: each.started, reverse=True)
     found.sort(key=_urgency)
@@ -153,7 +167,9 @@ class _Host:
         self.own_units = evidence.ask(UserServiceUnits()).value if self._has_own_manager() else ()
         self.own_by_id = {unit.id: unit for unit in self.own_units or ()}
         self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
-        self.containers = containers(evidence, [each.args for each in self.by_pid.values()])
+        commands = [each.args for each in self.by_pid.values()]
+        self.is_node = is_node(commands)
+        self.containers = containers(evidence, commands)
 
     def why_none(self) -> str:
         if self.processes.value is None:
@@ -162,46 +178,83 @@ class _Host:
             return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
         others = ", ".join(sorted(self._own_managers() - {self._me()})[:8])
         hint = f"; the user units of {others} are only told to them" if others else ""
+        hint += self._unasked()
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
-    def named(self, name: str) -> Deployment:
-        """The unit of that name, else the container, else the plain process: `pid 4711`."""
-        loaded = self._loaded(name) is not None
-        for tool, container in () if loaded else self.containers:
-            if name in (container.name, container.id):
-                return container_deployment(tool, container)
-        for process in () if loaded else self.plain_processes():
-            if name == f"pid {process.pid}":
-                return self.deployment_of_process(process)
-        return self.deployment_of(self.unit_named(name))
+    def _unasked(self) -> str:
+        """What stands between us and containers that may be there."""
+        crictl = self.evidence.ask(Containers("crictl")) if self.is_node else None
+        kubectl = self.evidence.ask(ClusterContainers())
+        said = [f"crictl: {crictl.missing}"] if crictl and crictl.missing else []
+        said += [f"kubectl: {kubectl.missing}"] if kubectl.missing not in ("", NOT_THERE) else []
+        return f"; pods are not told of ({'; '.join(said)})" if said else ""
 
-    def unit_named(self, name: str) -> Unit:
-        full = _unit_name(name)
+    def named(self, name: str) -> Deployment:
+        """The unit of that name, else the container or pod, else the plain process: `pid 4711`."""
         loaded = self._loaded(name)
         if loaded is not None:
-            return loaded
+            return self.deployment_of(loaded)
+        container = self._chosen(self.containers, name)
+        if container is not None:
+            return container
+        for process in self.plain_processes():
+            if name == f"pid {process.pid}":
+                return self.deployment_of_process(process)
+        namespace, slash, _ = name.partition("/")
+        unit = None if slash else self._unit_named(name)
+        if unit is not None:
+            return self.deployment_of(unit)
+        pods = in_cluster(self.evidence, namespace if slash else "")
+        pod = self._chosen(pods, name)
+        if pod is None:
+            raise self._not_named(name, pods)
+        return pod
+
+    def _chosen(self, found: Sequence[Found], name: str) -> Deployment | None:
+        """The one container that is meant by a name. Raises UsageError where several are."""
+        meant, names = chosen(found, name), names_of(found)
+        if len(meant) > 1:
+            each_one = ", ".join(f"{names[each.id]} ({each.state})" for _, each in meant[:16])
+            raise UsageError(
+                "finding the service",
+                f"{name} on {self.evidence.origin.name}",
+                f"{len(meant)} containers are meant by that: {each_one}",
+                f"triage diagnose {shlex.quote(self.evidence.origin.name)} --unit {names[meant[0][1].id]}",
+            )
+        return container_deployment(*meant[0], names[meant[0][1].id]) if meant else None
+
+    def _unit_named(self, name: str) -> Unit | None:
+        """A unit that is not among those that systemd lists."""
+        full = _unit_name(name)
         answer = self.evidence.ask(about_units_of("systemd").properties(full))
         own = self.evidence.ask(about_units_of("systemd-user").properties(full)) if self.own_units else answer
-        for unit in (answer.value, own.value):
-            if unit is not None and unit.load_state != "not-found":
-                return unit
+        known = (unit for unit in (answer.value, own.value) if unit is not None)
+        return next((unit for unit in known if unit.load_state != "not-found"), None)
+
+    def _not_named(self, name: str, pods: Sequence[Found]) -> TriageError:
+        """Why nothing there is called so, and what is."""
+        host = self.evidence.origin.name
         names = [unit.id for unit in self.service_units()]
-        names += [container.name for _, container in self.containers if serves(container)]
+        names += [each.name for each in (*_serving(self.containers), *_serving(pods))]
         names += [f"pid {process.pid}" for process in self.plain_processes()]
-        known = ", ".join(names) or "none"
-        if answer.value is None:
-            raise UnreachableError(
-                "finding the unit",
-                f"{full} on {self.evidence.origin.name}",
-                f"systemd does not answer: {answer.missing}",
-                f"triage diagnose {shlex.quote(self.evidence.origin.name)}",
+        known = f"inference services there: {', '.join(names) or 'none'}"
+        if "/" in name:
+            asked = self.evidence.ask(ClusterContainers(name.partition("/")[0]))
+            why = (
+                "no pod is called so"
+                if asked.value is not None
+                else f"kubectl does not tell: {asked.missing}"
             )
-        raise UsageError(
-            "finding the unit",
-            f"{full} on {self.evidence.origin.name}",
-            f"systemd knows no such unit; inference services there: {known}",
-            "systemctl list-units --type=service --all",
-        )
+            return UsageError("finding the pod", f"{name} on {host}", f"{why}; {known}", GET_PODS)
+        full = _unit_name(name)
+        answer = self.evidence.ask(about_units_of("systemd").properties(full))
+        if answer.value is None:
+            why = f"systemd does not answer: {answer.missing}"
+            return UnreachableError(
+                "finding the unit", f"{full} on {host}", why, f"triage diagnose {shlex.quote(host)}"
+            )
+        why = f"systemd knows no such unit; {known}"
+        return UsageError("finding the unit", f"{full} on {host}", why, LIST_UNITS)
 
     def _loaded(self, name: str) -> Unit | None:
         full = _unit_name(name)
@@ -452,6 +505,12 @@ class _Host:
         if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
             return Belonging(container=belonging.container)
         return belonging
+
+
+def _serving(found: Sequence[Found]) -> list[Deployment]:
+    """The services among containers."""
+    names = names_of(found)
+    return [container_deployment(tool, each, names[each.id]) for tool, each in found if serves(each)]
 
 
 def _unit_name(name: str) -> str:

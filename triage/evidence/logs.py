@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from triage.errors import UnreachableError
-from triage.evidence.containers import container_of
+from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.outputs import journal_holds_its_words, output_of
 from triage.evidence.queries import (
-    ContainerLog,
     KernelLog,
     ProcessOutput,
     TailFile,
@@ -37,8 +37,8 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     """
     container = container_of(deployment)
     if container:
-        log = _container_log(evidence, deployment.name, *container)
-        return (log, *_kernel(evidence, deployment, (log,)))
+        logs = tuple(_container_logs(evidence, deployment, *container))
+        return (*logs, *_kernel(evidence, deployment, logs))
     if not deployment.unit:
         return (_process_log(evidence, deployment),)
     runs = [deployment.invocation]
@@ -121,22 +121,43 @@ def _span(data: bytes) -> Iterator[int]:
         try:
             if line.startswith(b"{"):
                 yield int(parse_json(line)["__REALTIME_TIMESTAMP"]) // 1_000_000
-            else:  # a container's, in UTC as we ask for it
-                yield int(datetime.fromisoformat(f"{line[:19].decode()}+00:00").timestamp())
+            else:  # a container's: docker's and podman's in UTC as we ask for it, the kubelet's as it has it
+                zone = re.match(rb"[\dT:.-]{19,29}([+-]\d\d:\d\d) ", line)
+                moment = f"{line[:19].decode()}{zone[1].decode() if zone else '+00:00'}"
+                yield int(datetime.fromisoformat(moment).timestamp())
         except (ValueError, LookupError, TypeError):
             continue
 
 
-def _container_log(evidence: Evidence, name: str, tool: Tool, id: str) -> LogSource:
-    answer = evidence.ask(ContainerLog(tool, id))
-    if not answer.value:
-        raise UnreachableError(
-            "reading the log of",
-            f"container {name} on {evidence.origin.name}",
-            answer.missing or "it is empty",
-            "give its log file with --log FILE",
-        )
-    return LogSource(f"{tool} logs {name}", answer.value.encode("utf-8", "surrogateescape"), answer.partial)
+def _container_logs(evidence: Evidence, deployment: Deployment, tool: Tool, id: str) -> Iterator[LogSource]:
+    """Of a pod that was started again, the log of the start that failed comes first."""
+    name = f"{tool} logs {deployment.name}"
+    earlier = earlier_log_of(evidence, deployment)
+    answers = {f"{name}, the start before": evidence.ask(earlier)} if earlier else {}
+    answers[name] = evidence.ask(log_of(tool, id))
+    if not any(answer.value for answer in answers.values()) and deployment.result in ("", "success"):
+        raise _without_log(evidence, deployment, tool, id, answers[name].missing)
+    for called, answer in answers.items():
+        data = (answer.value or "").encode("utf-8", "surrogateescape")
+        missing = "" if data else answer.missing or "it is empty"
+        yield LogSource(called, data, answer.partial, missing=missing)
+
+
+def _without_log(
+    evidence: Evidence, deployment: Deployment, tool: Tool, id: str, missing: str
+) -> UnreachableError:
+    found = details_of(evidence, tool, id)
+    why = [missing or "it is empty", deployment.state, found.error if found else ""]
+    next = "give its log file with --log FILE"
+    if tool == "kubectl":
+        namespace, pod, _ = id.split("/")
+        next = f"kubectl describe pod --namespace {namespace} {pod}"
+    return UnreachableError(
+        "reading the log of",
+        f"container {deployment.name} on {evidence.origin.name}",
+        "; ".join(filter(None, why)),
+        next,
+    )
 
 
 def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:

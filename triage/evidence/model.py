@@ -19,6 +19,7 @@ from triage.hosts.connection import DEFAULT_TIMEOUT, Output
 
 T = TypeVar("T")
 MEBI = 1024 * 1024
+NOT_THERE = "the command is not on this host"
 
 
 class Unanswered(Exception):
@@ -71,7 +72,7 @@ class Query(Generic[T]):
 def failure_of(output: Output) -> str:
     """Why a command gave no answer, in one line."""
     if output.code == 127:
-        return "the command is not on this host"
+        return NOT_THERE
     last = output.stderr.decode("utf-8", "replace").strip().splitlines()
     return last[-1][:300] if last else f"exit status {output.code}"
 
@@ -138,7 +139,7 @@ class Deployment:
 
     name: str  # what to call it: the unit, the container, or `pid 4711`
     engine: Literal["sglang", "vllm", ""] = ""
-    manager: Literal["systemd", "systemd-user", "process", "docker", "podman", ""] = ""
+    manager: Literal["systemd", "systemd-user", "process", "docker", "podman", "crictl", "kubectl", ""] = ""
     unit: str = ""
     state: str = ""  # systemd's ActiveState, `running` for a plain process
     result: str = ""  # systemd's Result
@@ -164,6 +165,8 @@ class Deployment:
     port: int | None = None
     disagreements: tuple[str, ...] = ()  # where two sources name different trees: reported, not papered over
     container: str = ""  # its id; `name` is its name, and files are those in it
+    image: str = ""  # of the container
+    node: str = ""  # of a pod that is reached from another machine, through kubectl
 
     @property
     def chosen_by(self) -> str:

@@ -59,6 +59,8 @@ def deployment(item: Deployment) -> dict[str, Any]:
         "arguments": dict(item.arguments),
         "layout": {name: getattr(item.layout, name) for name in ("tp", "pp", "dp", "ep")},
         "model": item.model,
+        "image": item.image,
+        "node": item.node,
         "endpoint": None if item.port is None else f"{item.host}:{item.port}",
         "disagreements": list(item.disagreements),
     }

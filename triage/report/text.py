@@ -72,20 +72,29 @@ def _header(report: Report) -> Iterator[Text]:
         status = f", exit status {deployment.exit_status}" if deployment.exit_status else ""
         yield Text(safe_line(f"{deployment.manager}: {state}{status}; started {deployment.started or '?'}"))
     if report.restarts:
-        yield _restarts(report.restarts, report.origin.kind == "host")
+        yield _restarts(report.restarts, report.origin.kind == "host", _restarter(deployment))
+    if deployment.image:
+        node = f" on node {deployment.node}" if deployment.node else ""
+        yield Text(safe_line(f"image: {deployment.image}{node}"), "dim")
     if deployment.package_root:
         yield Text(safe_line(f"source: {deployment.package_root}"), "dim")
     for disagreement in deployment.disagreements:
         yield Text(f"! {safe_line(disagreement)}", "bold yellow")
 
 
-def _restarts(restarts: Restarts, live: bool) -> Text:
+def _restarter(deployment: Deployment) -> str:
+    if deployment.manager in ("crictl", "kubectl"):
+        return "the kubelet"
+    return deployment.manager if deployment.container else "systemd"
+
+
+def _restarts(restarts: Restarts, live: bool, by: str) -> Text:
     times = "once" if restarts.count == 1 else f"{restarts.count} times"
-    words = f"restarting in a loop: {times}" if restarts.loop else f"restarted by systemd {times}"
+    words = f"restarting in a loop: {times}" if restarts.loop else f"restarted by {by} {times}"
     since = f" since {restarts.since}" if restarts.since and restarts.count > 1 else ""
     what = "end" if restarts.result == "success" else "failure"
     last = f", last {what} {restarts.last}" if restarts.last else ""
-    how = f" ({restarts.result})" if restarts.last and restarts.result else ""
+    how = f" ({restarts.result})" if restarts.result else ""
     return Text(safe_line(f"{words}{since}{last}{how}{_ago(restarts.last) if live else ''}"), "bold red")
 
 

@@ -20,6 +20,7 @@ from triage.evidence.queries.containers import (
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
 from triage.evidence.queries.gpus import GpuTopology, RocmInventory, Topology
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
+from triage.evidence.queries.kubernetes import ClusterContainers, NodeContainers, PodLog, ReadPodFile
 from triage.evidence.queries.machine import (
     Disk,
     DiskFree,
@@ -91,6 +92,10 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ContainerDetails("docker", ("CONTAINER",)),
     ContainerLog("docker", "CONTAINER"),
     ReadContainerFile("docker", "CONTAINER", "FILE"),
+    NodeContainers(("CONTAINER",)),
+    ClusterContainers(),
+    PodLog("kubectl", "NAMESPACE/POD/CONTAINER", previous=True),
+    ReadPodFile("kubectl", "NAMESPACE/POD/CONTAINER", "FILE"),
     Places(("/DIRECTORY",)),
     GpuInventory(),
     GpuTopology(),
@@ -105,6 +110,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
 __all__ = [
     "CATALOGUE",
     "Belonging",
+    "ClusterContainers",
     "Command",
     "Container",
     "ContainerDetails",
@@ -127,9 +133,11 @@ __all__ = [
     "Listener",
     "ListeningPorts",
     "MemoryInfo",
+    "NodeContainers",
     "OsRelease",
     "Place",
     "Places",
+    "PodLog",
     "PodmanStorage",
     "Process",
     "ProcessArguments",
@@ -143,6 +151,7 @@ __all__ = [
     "PythonVersion",
     "ReadContainerFile",
     "ReadFile",
+    "ReadPodFile",
     "RocmInventory",
     "Run",
     "ServiceUnits",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import io
 import json
-import posixpath
 import re
 import tarfile
 from collections.abc import Mapping
@@ -29,9 +28,11 @@ from triage.evidence.queries.files import require_json
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
 
-Tool = Literal["docker", "podman"]
+Daemon = Literal["docker", "podman"]
+Tool = Literal["docker", "podman", "crictl", "kubectl"]
+"""What knows a container. crictl lists and logs as the two daemons do."""
 
-NEEDS = "membership in group docker, or root"
+NEEDS = "membership in group docker, or root; for crictl root"
 LINES = 200_000
 LOG_LIMIT = 64 * MEBI
 LOG_TIMEOUT = 120.0  # seconds
@@ -60,6 +61,8 @@ class Container:
     restarts: int = 0
     service: str = ""  # of docker compose
     shm_size: int = 0  # bytes of its own /dev/shm; 0 where it has that of the host, or of another container
+    node: str = ""  # of the cluster, on which it runs
+    owner: str = ""  # what makes its pod anew: `ReplicaSet/kimi-6d5f8c7b9`
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class ContainerDetails(Query[tuple[Container, ...]]):
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = 8 * MEBI
 
-    tool: Tool
+    tool: Daemon
     ids: tuple[str, ...]
 
     def argv(self) -> tuple[str, ...]:
@@ -167,8 +170,8 @@ class ContainerLog(Query[str]):
 class ReadContainerFile(Query[str]):
     """A text file in a container, running or not, out of the archive that `cp` makes of it.
 
-    Bytes that are not UTF-8 come as in ReadFile. docker copies a link itself; then the file is asked for
-    to which it leads, in the container.
+    Bytes that are not UTF-8, and links, come as in ReadFile. podman follows links by itself; docker names the
+    file in the archive as that to which the link leads, in the container.
     """
 
     name: ClassVar[str] = "read-container-file"
@@ -176,21 +179,13 @@ class ReadContainerFile(Query[str]):
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = 8 * MEBI
 
-    tool: Tool
+    tool: Daemon
     id: str
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        return self._copied(self.path)
-
-    def otherwise(self, output: Output) -> tuple[str, ...]:
-        first = _first(output)
-        if first is None or not first.issym() or (self.is_source and not first.linkname.endswith(".py")):
-            return ()
-        return self._copied(posixpath.join(posixpath.dirname(self.path), first.linkname))
-
-    def _copied(self, path: str) -> tuple[str, ...]:
-        return (self.tool, "cp", f"{self.id}:{path}", "-")
+        follow = ("--follow-link",) if self.tool == "docker" else ()
+        return (self.tool, "cp", *follow, f"{self.id}:{self.path}", "-")
 
     @property
     def is_source(self) -> bool:
@@ -203,6 +198,8 @@ class ReadContainerFile(Query[str]):
                 file = next((each for each in archive if each.isfile()), None)
                 if file is None:
                     raise Unanswered(f"{self.path} is no plain file")
+                if self.is_source and not file.name.endswith(".py"):
+                    raise Unanswered(f"it is a link to {file.name}, which is no Python source")
                 data = archive.extractfile(file)
                 text = data.read().decode("utf-8", "surrogateescape") if data else ""
         except (tarfile.TarError, EOFError, OSError, ValueError):
@@ -212,14 +209,6 @@ class ReadContainerFile(Query[str]):
 
     def parse(self, text: str) -> str:
         return text
-
-
-def _first(output: Output) -> tarfile.TarInfo | None:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(output.stdout)) as archive:
-            return archive.next()
-    except (tarfile.TarError, EOFError, OSError, ValueError):
-        return None
 
 
 def _needed(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class ReadFile(Query[str]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        return ("sh", "-c", _SOURCE, "read-source", self.path) if self.is_source else ("cat", "--", self.path)
+        return ("sh", "-c", SOURCE, "read-source", self.path) if self.is_source else ("cat", "--", self.path)
 
     @property
     def is_source(self) -> bool:
@@ -54,7 +54,7 @@ def require_json(path: str, text: str) -> None:
         raise Unanswered("it is not JSON")
 
 
-_SOURCE = (
+SOURCE = (
     'real=$(readlink -f -- "$1"); case ${real:-$1} in *.py) exec cat -- "${real:-$1}" ;; esac; '
     'echo "it is a link to $real, which is no Python source" >&2; exit 1'
 )

@@ -58,13 +58,12 @@ def space(probe: Space, context: Context) -> Finding:
 
 def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> Finding:
     """What a container was given of shared memory; of its disks nothing is asked."""
-    from triage.evidence.queries import ContainerDetails
+    from triage.evidence.containers import details_of
 
-    tool, id = container
     if path != "/dev/shm" or probe.of != "total":
         raise Unanswered(f"what room there is in {path} of the container is not asked for")
-    (found,) = context.evidence.ask(ContainerDetails(tool, (id,))).require()
-    if not found.shm_size:
+    found = details_of(context.evidence, *container)
+    if found is None or not found.shm_size:
         raise Unanswered("the container's /dev/shm is not its own")
     detail = f"{probe.says}: {path} of the container has {_gib(found.shm_size)}"
     return of_now(found.shm_size < _bytes(probe.below), detail)

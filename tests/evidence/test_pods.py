@@ -1,0 +1,198 @@
+"""Services in Kubernetes pods, on their node and from a machine with kubectl, by recorded answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.conftest import ScriptedHost, ps_text, unit_text
+from triage import pipeline
+from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.discovery import discover
+from triage.evidence.logs import log_sources
+from triage.evidence.queries import GpuInventory, KernelLog, MemoryInfo
+from triage.hosts import Output
+from triage.mending import find_target
+
+RECORDED = Path(__file__).parent / "queries" / "recorded"
+IDS = (RECORDED / "containers-crictl").read_text().split()
+KIMI, REVIVED = "llm/kimi-58976ff948-wfs4x", "llm/revived-0"
+FILE = "/usr/local/lib/python3.11/dist-packages/sglang/srt/managers/scheduler.py"
+LOG = f"""\
+2026-11-29T23:24:09.734198000+02:00 Traceback (most recent call last):
+2026-11-29T23:24:09.734339000+02:00   File "{FILE}", line 10, in run
+2026-11-29T23:24:09.734371000+02:00     x()
+2026-11-29T23:24:09.734399000+02:00 IndexError: list index out of range
+"""
+WELL = "2026-11-29T23:25:09.734399000+02:00 The server is fired up and ready to roll!\n"
+
+
+@pytest.fixture
+def node(host: ScriptedHost) -> ScriptedHost:
+    serve = "python3 -m sglang.launch_server --model-path /models/kimi --port 31779"
+    host.commands |= {
+        "ps": ps_text(
+            (1, 0, "root", "/sbin/init"),
+            (445, 1, "root", "/usr/bin/kubelet --hostname-override=gpu01"),
+            (1457, 1, "root", "/usr/bin/containerd-shim-runc-v2 -namespace k8s.io -id 7aed"),
+            (2652, 1457, "root", serve),
+        ),
+        "systemctl": unit_text("kubelet.service"),
+        "crictl ps": (RECORDED / "containers-crictl").read_bytes(),
+        "crictl inspect": (RECORDED / "node-containers").read_bytes(),
+        "crictl logs": LOG,
+    }
+    host.files["/proc/2652/cgroup"] = "0::/kubepods/besteffort/pod0b6b/41a906fa14a2\n"
+    return host
+
+
+@pytest.fixture
+def laptop(host: ScriptedHost) -> ScriptedHost:
+    host.commands |= {
+        "ps": ps_text((1, 0, "root", "/sbin/init")),
+        "systemctl": unit_text("ssh.service"),
+        "kubectl get pods": (RECORDED / "cluster-containers").read_bytes(),
+        "kubectl logs": LOG,
+    }
+    return host
+
+
+def test_the_services_of_a_node_are_found_once_those_that_fail_first(node: ScriptedHost) -> None:
+    found = discover(node.evidence)
+    assert [each.name.partition("-")[0].removeprefix("llm/") for each in found] == [
+        *("revived", "kimi", "greedy", "serves"),
+    ]
+    revived, kimi, greedy, _ = found
+    assert (kimi.manager, kimi.engine, kimi.model, str(kimi.layout)) == (
+        "crictl",
+        "sglang",
+        "/models/kimi",
+        "pp8",
+    )
+    assert (kimi.state, kimi.result, kimi.exit_status, kimi.restarts) == ("exited", "exit-code", "1", 4)
+    assert (greedy.result, greedy.exit_status) == ("oom-kill", "137")
+    assert (revived.state, revived.port, revived.main_pid) == ("running", 31779, 2652)
+    assert not [argv for argv in node.asked if argv[0] == "kubectl"]
+
+
+def test_a_pod_by_its_names(node: ScriptedHost) -> None:
+    for name in (KIMI, f"{KIMI}/engine", KIMI.partition("/")[2], "llm/kimi", "kimi"):
+        assert discover(node.evidence, name)[0].name == KIMI
+    assert discover(node.evidence, "serves")[0].argv[1] == "-m"  # what serves in it, not what is beside that
+    (sidecar,) = discover(node.evidence, "llm/serves-f9c756f6b-m9v5j/sidecar")
+    assert sidecar.engine == ""
+
+
+def test_a_name_that_several_pods_have_lists_them(node: ScriptedHost) -> None:
+    told = (
+        (RECORDED / "node-containers").read_text().replace("greedy-55998bdc7c-8g4k8", "kimi-58976ff948-aaaaa")
+    )
+    node.commands["crictl inspect"] = told
+    with pytest.raises(UsageError) as error:
+        discover(node.evidence, "llm/kimi")
+    assert f"{KIMI} (exited)" in error.value.happened
+    assert "llm/kimi-58976ff948-aaaaa (exited)" in error.value.happened
+    assert error.value.next == f"triage diagnose gpu01 --unit {KIMI}"
+
+
+def test_the_log_of_the_start_that_failed_comes_first(node: ScriptedHost) -> None:
+    last, before = IDS[0], IDS[2]
+    node.commands |= {
+        f"crictl logs --timestamps --tail 200000 {last}": WELL,
+        f"crictl logs --timestamps --tail 200000 {before}": LOG,
+    }
+    evidence = node.evidence
+    (deployment,) = discover(evidence, "revived")
+    sources = log_sources(evidence, deployment)
+    assert [source.data[:] for source in sources[:2]] == [LOG.encode(), WELL.encode()]
+    kernel = next(argv for argv in node.asked if "--dmesg" in argv or "_TRANSPORT=kernel" in " ".join(argv))
+    assert "@1795987419" in " ".join(kernel)  # of the node's zone, half a minute before
+    report = pipeline.diagnose(evidence, pipeline.load_knowledge(), "revived")
+    assert [
+        finding.incident.initiator.type for finding in report.incidents if finding.incident.initiator
+    ] == ["IndexError"]
+
+
+def test_a_death_that_no_log_explains_is_told_by_the_kubelets_record(node: ScriptedHost) -> None:
+    node.commands["crictl logs"] = ""
+    report = pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "greedy")
+    (finding,) = report.incidents
+    assert finding.incident.initiator is not None
+    assert finding.incident.initiator.type == "oom-kill"
+    assert "status=9/KILL" in finding.incident.initiator.message
+    assert finding.verdict.category == "host-oom"
+    assert report.restarts is not None
+    assert (report.restarts.count, report.restarts.result) == (4, "oom-kill")
+
+
+def test_a_node_whose_runtime_may_not_be_asked_says_so(node: ScriptedHost) -> None:
+    said = b'level=fatal msg="dial unix /run/containerd/containerd.sock: connect: permission denied"\n'
+    node.commands |= {"crictl ps": Output(1, b"", said), "ps": ps_text((445, 1, "root", "/usr/bin/kubelet"))}
+    with pytest.raises(UnreachableError, match="permission denied"):
+        discover(node.evidence)
+
+
+def test_a_cluster_is_asked_where_nothing_serves_here(laptop: ScriptedHost) -> None:
+    found = discover(laptop.evidence)
+    assert {each.manager for each in found} == {"kubectl"}
+    kimi = next(each for each in found if each.name == KIMI)
+    assert (kimi.state, kimi.result, kimi.node) == ("CrashLoopBackOff", "exit-code", "gpu01")
+    assert kimi.image == "docker.io/lmsysorg/sglang:v0.5.11"
+    absent = next(each for each in found if each.name == "llm/absent")
+    assert (absent.engine, str(absent.layout), absent.result) == ("vllm", "tp4", "")
+
+
+def test_of_this_machine_nothing_is_taken_for_the_pods(laptop: ScriptedHost) -> None:
+    laptop.commands["nvidia-smi"] = "of the wrong machine"
+    report = pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), KIMI)
+    (finding,) = report.incidents
+    assert finding.incident.initiator is not None
+    assert report.deployment.package_root == FILE.partition("/srt")[0]
+    named = {GpuInventory().argv()[0], MemoryInfo().argv()[-1], KernelLog(0, 0).argv()[0]}
+    assert not [argv for argv in laptop.asked if named.intersection(argv)]
+    assert any("its node, gpu01" in note for note in report.notes)
+
+
+def test_the_failed_start_of_a_pod_that_runs_again(laptop: ScriptedHost) -> None:
+    previous = (
+        "kubectl logs --namespace llm revived-0 --container engine --timestamps --tail 200000 --previous"
+    )
+    laptop.commands |= {"kubectl logs": WELL, previous: LOG}
+    evidence = laptop.evidence
+    (deployment,) = discover(evidence, REVIVED)
+    sources = log_sources(evidence, deployment)
+    assert [source.data[:] for source in sources[:2]] == [LOG.encode(), WELL.encode()]
+    assert all("llm" in argv for argv in laptop.asked if argv[:3] == ("kubectl", "get", "pods"))
+
+
+def test_a_pod_that_never_started_says_why(laptop: ScriptedHost) -> None:
+    waits = b'Error from server (BadRequest): container "engine" in pod "absent" is waiting to start\n'
+    laptop.commands["kubectl logs"] = Output(1, b"", waits)
+    with pytest.raises(UnreachableError) as error:
+        pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), "llm/absent")
+    assert "ErrImageNeverPull" in error.value.happened
+    assert "not present with pull policy" in error.value.happened
+    assert error.value.next == "kubectl describe pod --namespace llm absent"
+
+
+def test_a_pod_that_is_not_there(laptop: ScriptedHost) -> None:
+    with pytest.raises(UsageError, match=f"no pod is called so; .*{KIMI}"):
+        discover(laptop.evidence, "llm/nothing")
+    laptop.commands["kubectl get pods"] = Output(1, b"", b"The connection to the server was refused\n")
+    with pytest.raises(UsageError, match="kubectl does not tell: The connection"):
+        discover(laptop.evidence, "llm/nothing")
+    with pytest.raises(UnreachableError, match="kubectl: The connection"):
+        discover(laptop.evidence)
+
+
+def test_a_machine_without_kubectl(laptop: ScriptedHost) -> None:
+    del laptop.commands["kubectl get pods"]
+    with pytest.raises(UnreachableError) as error:
+        discover(laptop.evidence)
+    assert "kubectl" not in error.value.happened
+
+
+def test_a_pod_is_not_patched(laptop: ScriptedHost) -> None:
+    with pytest.raises(RefusedError, match="gone with it"):
+        find_target(laptop, (), unit=KIMI)
