@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -454,6 +455,24 @@ def test_a_jump_host(server: Server) -> None:
     opened.close()
     accepted = (server.directory / "sshd.log").read_text().count("Accepted publickey")
     assert accepted == 2
+
+
+def test_many_come_through_a_jump_host_that_lets_few_wait_at_its_door(server: Server) -> None:
+    server.stop()
+    jump = start_sshd(server.directory, server.home, "MaxStartups 8:100:8")
+    words = (server.directory / "host_key.pub").read_text().split()
+    server.known_hosts.write_text(f"[127.0.0.1]:{jump.port} {words[0]} {words[1]}\n")
+    server.config.write_text(
+        f"Host *\n  HostName 127.0.0.1\n  Port {jump.port}\nHost box*\n  ProxyJump jump\n"
+    )
+    try:
+        with ThreadPoolExecutor(24) as pool:
+            opened = list(pool.map(open_connection, [f"box{number}" for number in range(24)]))
+        assert {each.run(["echo", "in"]).stdout for each in opened} == {b"in\n"}
+        for each in opened:
+            each.close()
+    finally:
+        jump.stop()
 
 
 def test_a_jump_that_leads_to_itself(server: Server) -> None:

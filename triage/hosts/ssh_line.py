@@ -8,8 +8,9 @@ import shlex
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from threading import BoundedSemaphore, Event
 
 import paramiko
 
@@ -17,12 +18,17 @@ from triage.errors import UnreachableError, UsageError
 from triage.hosts.host_certificates import ENDING
 from triage.hosts.host_keys import HostKey, authorities, check, known_keys
 from triage.hosts.options import ConnectionOptions
+from triage.hosts.options import check as check_stop
 from triage.hosts.ssh_auth import authenticate
 from triage.hosts.ssh_config import Target, resolve
 
 MAX_JUMPS = 8
+HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it turns some away (MaxStartups)
+TICK = 0.5  # seconds of waiting at most before we look whether we are to stop
 AUTH_TIMEOUT = 60.0  # seconds for one key: somebody may have to touch it
 KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # how a known type may be negotiated
+
+_doors: dict[tuple[str, int], BoundedSemaphore] = {}
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it has to say reaches us as exceptions
 
@@ -47,7 +53,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             "too many jumps; does a ProxyJump lead back to itself?",
             f"ssh -G {shlex.quote(target.alias)} | grep -i proxyjump",
         )
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as entering:
         if via is not None:
             stack.callback(via.close)
         else:
@@ -56,6 +62,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
                 via = dial(resolve(jump, of_jumps), of_jumps, via, depth + 1)
                 stack.pop_all()
                 stack.callback(via.close)
+        entering.enter_context(_at_the_door(target, options.stop))
         complaints = stack.enter_context(tempfile.TemporaryFile())
         try:
             carrier: socket.socket | paramiko.Channel
@@ -85,6 +92,18 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
         if target.keepalive > 0:
             transport.set_keepalive(target.keepalive)
         return Line(transport, stack.pop_all().close)
+
+
+@contextlib.contextmanager
+def _at_the_door(target: Target, stop: Event | None) -> Iterator[None]:
+    """Wait until not too many others of us are on their way into the same sshd."""
+    door = _doors.setdefault((target.hostname, target.port), BoundedSemaphore(HANDSHAKES))
+    while not door.acquire(timeout=TICK):
+        check_stop(stop)
+    try:
+        yield
+    finally:
+        door.release()
 
 
 def _negotiate(transport: paramiko.Transport, target: Target) -> None:
