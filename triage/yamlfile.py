@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from triage.errors import UsageError
+from triage.problems import problems_of
 
 M = TypeVar("M", bound=BaseModel)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -34,7 +35,7 @@ def load_model(path: Path, model: type[M], what: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problems = tuple((_key(item["loc"]), item["msg"]) for item in error.errors())
+        problems = tuple((key or "top level", reason) for key, reason in problems_of(error))
         raise InvalidFile(f"reading {what}", path, problems) from None
 
 
@@ -56,10 +57,6 @@ def load_mapping(path: Path, what: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UsageError(doing, str(path), "its top level is not a mapping", fix)
     return data
-
-
-def _key(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location) or "top level"
 
 
 def _one_line(error: Exception) -> str:

@@ -156,7 +156,7 @@ def test_lint(place: Path) -> None:
     (place / "rules/bad.yaml").write_text(GOOD.replace("role: cause", "role: culprit"))
     done = triage("rules", "lint", "--rules", "rules", cwd=place)
     assert done.returncode == 1
-    assert "rules/bad.yaml: role: Input should be 'cause', 'consequence' or 'benign'" in done.stdout
+    assert "rules/bad.yaml: role: expected 'cause', 'consequence' or 'benign', not" in done.stdout
     assert done.stdout.endswith("2 files, 1 problems\n")
 
 

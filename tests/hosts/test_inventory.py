@@ -141,9 +141,9 @@ def test_ranges_that_are_none(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("h.yaml", "hosts: {a: {adress: x}}", "hosts.a.adress: Extra inputs"),
+        ("h.yaml", "hosts: {a: {adress: x}}", "hosts.a.adress: there is no such key"),
         ("h.yaml", "hosts: {a: {port: 70000}}", "hosts.a.port: "),
-        ("h.yaml", "host: {a: {}}", "host: Extra inputs"),
+        ("h.yaml", "host: {a: {}}", "host: there is no such key"),
         ("h.yaml", "hosts: {a: }\ngroups: {g: {hosts: [aa]}}", "there is no host aa; is it a?"),
         ("h.yaml", "hosts: {a: }\ngroups: {g: {children: [h]}}", "there is no group h"),
         ("h.yaml", "groups: {g: {children: [h]}, h: {children: [g]}}", "a child of itself"),

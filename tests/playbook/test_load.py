@@ -46,9 +46,9 @@ BROKEN = [
     # shape
     ("name: mine", "name: Not An Id", "name:"),
     ("description: a test", "description: ' '", "description:"),
-    ("description: a test", "descripton: a test", "descripton: Extra"),
+    ("description: a test", "descripton: a test", "descripton: there is no such key"),
     ("do: diagnose", "do: dance", "steps.0.do:"),
-    ("do: diagnose", "do: diagnose\n    shell: rm -rf", "steps.0.shell: Extra"),
+    ("do: diagnose", "do: diagnose\n    shell: rm -rf", "steps.0.shell: there is no such key"),
     ("name: Diagnose", "name: ''", "steps.0.name:"),
     ("register: found", "register: Found Things", "steps.0.register:"),
     ("count: 2", "count: 0", "steps.1.retry.count:"),
@@ -65,7 +65,7 @@ BROKEN = [
     (
         "      - name: Take",
         "      - on_failure: []\n        name: Take",
-        "steps.1.on_failure.0.on_failure: Extra",
+        "steps.1.on_failure.0.on_failure: there is no such key",
     ),
     ('unit: ""', "unit: [[1]]", "vars.unit:"),
     ('unit: ""', "Unit: 1", "vars.Unit"),

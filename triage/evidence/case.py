@@ -38,6 +38,7 @@ from triage.evidence.queries import HostName
 from triage.evidence.recorded import Recorded
 from triage.jsontext import parse_json
 from triage.logs.model import LogSource
+from triage.problems import problems_of
 
 MANIFEST = "manifest.json"
 SCHEMA = "triage.case/1"
@@ -396,9 +397,8 @@ def _why(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         said = str(error)
         return said if said.startswith("schema: ") else f"the file: Invalid JSON: {said}"
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the file"
-    return f"{where}: {first['msg']}"
+    key, reason = problems_of(error)[0]
+    return f"{key or 'the file'}: {reason}"
 
 
 def _read_file(directory: Path, file: str, sha256: str, what: str) -> bytes:

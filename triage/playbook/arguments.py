@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from triage.playbook.schema import Verb
+from triage.problems import spelled
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,3 @@ def wrong_value(verb: Verb, name: str, value: Any) -> str:
         return ""
     argument = ARGUMENTS[verb][name]
     return "" if argument.accepts(value) else f"{argument} expected, not {spelled(value)}"
-
-
-def spelled(value: Any) -> str:
-    """A value as it would stand in a playbook, cut short."""
-    import json
-
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triage.errors import ExitCode, RefusedError, TriageError, UsageError
-from triage.playbook.arguments import spelled
 from triage.playbook.check import HOST
 from triage.playbook.model import (
     NOTHING,
@@ -31,6 +30,7 @@ from triage.playbook.model import (
 )
 from triage.playbook.schema import Step
 from triage.playbook.steps import argument, wanted
+from triage.problems import spelled
 
 
 def run(

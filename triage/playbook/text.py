@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.text import Text
 
-from triage.playbook.arguments import spelled
 from triage.playbook.model import (
     ConsentAsked,
     Done,
@@ -21,6 +20,7 @@ from triage.playbook.model import (
     Started,
 )
 from triage.playbook.plan import PlannedStep
+from triage.problems import spelled
 from triage.report.safe import safe, safe_line
 
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
