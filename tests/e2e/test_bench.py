@@ -122,33 +122,21 @@ def test_the_host_takes_the_drop_in_away_when_nobody_comes_back(stage, connectio
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("lost", ["triage", "host"])
-def test_what_was_measured_outlives_a_kill_and_a_lost_host(stage, lost: str):
-    """The host comes back after a while, with the drop-in still there: its timer has some time left."""
+def test_what_was_measured_outlives_a_kill(stage):
+    """The drop-in is still there, for its timer has some time left; the next bench says how to end that."""
     options = ("--unit", UNIT, "--layouts", "tp1,tp2", "--yes", *BRIEF)
     words = [sys.executable, "-m", "triage", "bench", HOST, *options]
     kept = Path(stage.environment["XDG_STATE_HOME"]) / "triage" / "benches" / f"{UNIT}@{HOST}.json"
     with subprocess.Popen(
-        words, env=stage.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        words, env=stage.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until(kept.exists, process)
         wait_until(lambda: "--tp-size 2" in stage.property("ExecStart"), process)
-        if lost == "triage":
-            process.kill()
-        else:
-            stage.box.run("systemd-run --on-active=15 systemctl start ssh")
-            stage.box.run("systemctl stop ssh && kill -9 $(pgrep -f '^sshd: root')")  # and this command's own
-        out, err = process.communicate(timeout=100)
+        process.kill()
     found = json.loads(kept.read_text())
     ready = [(one["name"], one["verification"]["start"]["ready"]) for one in found["layouts"]]
     assert ready == [("tp1", True)]
     assert (found["best"], found["left"]) == ("tp1", ["tp2"])
-    if lost == "host":
-        assert process.returncode == 3, err
-        assert "not measured: tp2" in out
-        assert "the host has it as it was by itself" in err
-        assert str(kept) in err
-        wait_until(lambda: stage.box.run(["true"]).returncode == 0)
     refused = stage.run("bench", HOST, *options)
     assert refused.returncode == 4
     command = f"systemctl start triage-restore-{UNIT.translate(str.maketrans('-.', '__'))}.service"
