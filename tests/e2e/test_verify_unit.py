@@ -20,6 +20,7 @@ from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
+from triage.verify import readiness
 from triage.verify.client import client_of
 from triage.verify.drain import running
 from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started
@@ -121,7 +122,9 @@ def test_a_unit_is_restarted_followed_and_measured(host: Box, connection: Connec
     assert shown == second.start.invocation
 
 
-def test_a_unit_that_dies_ends_the_wait_with_its_status(host: Box, connection: Connection, tmp_path: Path):
+def test_a_unit_that_dies_or_hangs_ends_the_wait(
+    host: Box, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     start(host, "dies")
     for _ in range(4):  # the start limit of the unit does not get in the way
         events: list[Event] = []
@@ -129,6 +132,12 @@ def test_a_unit_that_dies_ends_the_wait_with_its_status(host: Box, connection: C
         assert (result.verdict, result.start.died) == ("failed", True)
         assert "failed, result exit-code, status 1" in result.reason
         assert LogLine("IndexError: list index out of range") in events
+    start(host, "hangs")
+    monkeypatch.setattr(readiness, "SILENCE", 1.0)
+    hanging = dataclasses.replace(QUICK, timeout=300, patience=3.0)
+    result = verify(connection, deployment(host), hanging, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", False)
+    assert re.match(r"it hangs: no line for \d+ s, its processes use no CPU and read nothing", result.reason)
     start(host, "ready", "second fails")
     result = verify(connection, deployment(host), QUICK, history=History(tmp_path))
     assert (result.verdict, result.start.ready, result.start.died) == ("failed", True, False)

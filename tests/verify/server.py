@@ -294,12 +294,14 @@ SGLANG_READY = "[2026-05-12 14:02:49] The server is fired up and ready to roll!"
 
 
 def main(port: int, mode: str, start: str) -> None:
-    """A stand-in engine. `start`: ready, dies, early (serves before it is ready), silent (logs nothing)."""
+    """A stand-in engine. `start`: ready, dies, hangs, early (serves before it is ready), silent (no log)."""
     for line in () if start == "silent" else SGLANG_START:
         print(line, flush=True)
     if start == "dies":
         print("IndexError: list index out of range", flush=True)
         sys.exit(1)
+    if start == "hangs":
+        time.sleep(3600)
     with FakeServer(mode, port=port) as server:
         server.told = TELLS
         if start == "ready":

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,16 @@ from tests.verify.test_links import Answering
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
+from triage.verify import readiness
 from triage.verify.client import client_of
 from triage.verify.containers import ContainerService
 from triage.verify.history import History
 from triage.verify.run import Options, verify
 from triage.verify.service import service_of
 
-BRIEF = Options(requests=2, repeats=1, concurrency=1, max_tokens=8, timeout=60, request_timeout=10)
+BRIEF = Options(
+    requests=2, repeats=1, most_repeats=1, concurrency=1, max_tokens=8, timeout=60, request_timeout=10
+)
 
 
 @pytest.fixture
@@ -74,6 +78,15 @@ def test_one_that_dies_while_it_starts_is_said(docker: Path, tmp_path: Path):
     assert (result.verdict, result.start.died) == ("failed", True)
     assert "exited, exit status 1" in result.reason
     assert time.monotonic() - begin < 50  # and not at the end of the time
+
+
+def test_one_that_hangs_is_not_waited_for(docker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(readiness, "SILENCE", 1.0)
+    options = replace(BRIEF, timeout=300, patience=3.0)
+    result = verify(LocalConnection(), deployment(docker, "hangs"), options, history=History(tmp_path))
+    assert (result.verdict, result.start.died) == ("failed", False)
+    assert result.reason.startswith("it hangs: no line for ")
+    assert result.start.phases[-1].name == "Memory pool end"
 
 
 def test_its_endpoint_is_asked_from_inside(docker: Path):
