@@ -71,6 +71,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
         "concurrency": _CONCURRENCY,
         "repeats": _REPEATS,
+        "tool": Argument("true or false", "measure with the engine's own benchmark as well"),
         "api_key_env": Argument("text", "environment variable here that holds the API key"),
     },
     "bench": {
