@@ -61,7 +61,7 @@ def play(stage: Stage, case: Path, console: Console) -> bool:
         ("Make that change: atomically, with a backup and a way back.", (*patch, "--apply", "--yes"), 0),
         (
             "Restart it, wait for a real completion, measure.",
-            ("verify", HOST, "--repeats", "2", "--requests", "4"),
+            ("verify", HOST, "--repeats", "3-5", "--requests", "4"),
             0,
         ),
         ("And now?", ("diagnose", HOST), 0),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from triage.cli import verify
-from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify import exclusion, run
@@ -53,17 +53,6 @@ def test_a_cut_says_whether_the_service_was_restarted(cut: Cut, capsys, events, 
     with pytest.raises(UnreachableError) as found:
         cut(UnreachableError("asking", "it", "the connection is lost", "x"), *events)
     assert str(found.value) == f"asking it: the connection is lost; {said}"
-
-
-@pytest.mark.parametrize(("text", "levels"), [("4", (4,)), ("1,32, 8", (1, 8, 32)), ("256", (256,))])
-def test_streams_are_a_number_or_a_sweep(text: str, levels: tuple[int, ...]):
-    assert verify.levels_of(text) == levels
-
-
-@pytest.mark.parametrize("text", ["", "0", "257", "4,", "4,4", "a", "-1", "1e2", "\u0664"])
-def test_other_streams_are_refused(text: str):
-    with pytest.raises(UsageError, match="1 to 256"):
-        verify.levels_of(text)
 
 
 def test_a_refusal_speaks_for_itself(cut: Cut):

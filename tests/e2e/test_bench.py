@@ -19,7 +19,7 @@ from triage.evidence.queries.systemd import Command
 from triage.hosts import ConnectionOptions, open_connection
 from triage.verify.dropin import DIRECTORY, DropIn, command_of
 
-BRIEF = ("--requests", "2", "--repeats", "2", "--concurrency", "2", "--max-tokens", "16")
+BRIEF = ("--requests", "2", "--repeats", "2-2", "--concurrency", "2", "--max-tokens", "16")
 SAY = """#!/usr/bin/python3
 import json, os, sys
 known = {name: os.environ.get(name) for name in ("EXTRA", "NAME", "HOME")}

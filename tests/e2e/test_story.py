@@ -88,7 +88,7 @@ def test_the_story(stage, triage, tmp_path):
     assert "restart" in [remedy["id"] for remedy in between["remedies"]]
 
     # It starts, really answers, and is measured.
-    brief = ("--requests", "4", "--repeats", "2")
+    brief = ("--requests", "4", "--repeats", "2-2")
     proof = triage("verify", HOST, *brief)
     assert proof["start"]["ready"]
     assert proof["sample"]

@@ -90,7 +90,8 @@ def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult
 
 
 def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage.cli.verify import api_key_of, verify_on
+    from triage.cli.loads import api_key_of
+    from triage.cli.verify import verify_on
     from triage.playbook.model import ActionResult
     from triage.report import json, text, verification
     from triage.verify.run import Options

@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console
+from triage.cli.loads import (
+    ApiKeyOption,
+    ConcurrencyOption,
+    MaxTokensOption,
+    PromptTokensOption,
+    RepeatsOption,
+    loads_of,
+)
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -24,7 +32,7 @@ from triage.cli.options import (
     knowledge,
 )
 from triage.cli.targets import one_host
-from triage.cli.verify import ConcurrencyOption, DrainOption, listener, loads_of
+from triage.cli.verify import DrainOption, listener
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
@@ -47,11 +55,11 @@ def bench(
     drain: DrainOption = 30.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that each start may take.")] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
-    concurrency: ConcurrencyOption = "4",
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
-    prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
-    max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
-    api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
+    concurrency: ConcurrencyOption = "",
+    repeats: RepeatsOption = "3-20",
+    prompt_tokens: PromptTokensOption = "64",
+    max_tokens: MaxTokensOption = "32",
+    api_key_env: ApiKeyOption = "",
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,

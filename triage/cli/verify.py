@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import again, console
+from triage.cli.loads import (
+    ApiKeyOption,
+    ApiOption,
+    ArrivalsChoice,
+    ArrivalsOption,
+    ConcurrencyOption,
+    DifferenceOption,
+    MaxTokensOption,
+    PromptTokensOption,
+    RateOption,
+    RepeatsOption,
+    RequestsOption,
+    loads_of,
+)
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -30,7 +43,7 @@ from triage.cli.options import (
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import one_host
-from triage.errors import ExitCode, TriageError, UnreachableError, UsageError
+from triage.errors import ExitCode, TriageError, UnreachableError
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
@@ -41,18 +54,10 @@ if TYPE_CHECKING:
     from triage.verify.run import Options
 
 
-MAX_STREAMS = 256
-LEVEL_TIME = 150.0  # seconds that the loads of one level may take, all repeats together
 DrainOption = Annotated[
     float,
     typer.Option(
         min=0, metavar="SECONDS", help="How long a restart waits for running requests to end; 0: not at all."
-    ),
-]
-ConcurrencyOption = Annotated[
-    str,
-    typer.Option(
-        metavar="N[,N...]", help="Streams at once of the loads beside one at a time: `4`, or a sweep `8,32`."
     ),
 ]
 
@@ -70,15 +75,19 @@ def verify(
     patience: Annotated[
         float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
     ] = 300.0,
-    requests: Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")] = 8,
-    concurrency: ConcurrencyOption = "4",
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="How often each load is run.")] = 3,
-    prompt_tokens: Annotated[int, typer.Option(min=1, max=100_000)] = 64,
-    max_tokens: Annotated[int, typer.Option(min=2, max=100_000)] = 32,
+    requests: RequestsOption = 8,
+    concurrency: ConcurrencyOption = "",
+    rate: RateOption = "",
+    arrivals: ArrivalsOption = ArrivalsChoice.POISSON,
+    repeats: RepeatsOption = "3-20",
+    difference: DifferenceOption = 5.0,
+    prompt_tokens: PromptTokensOption = "64",
+    max_tokens: MaxTokensOption = "32",
+    api: ApiOption = None,
     tool: Annotated[
         bool, typer.Option("--tool", help="Measure with the engine's own benchmark as well.")
     ] = False,
-    api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the API key.")] = "",
+    api_key_env: ApiKeyOption = "",
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
     rules: RulesOption = None,
@@ -92,7 +101,18 @@ def verify(
     Exit code 1 when it does not become ready or requests fail; then with the new diagnosis.
     """
     require_suffix(report)
-    loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
+    loads = loads_of(
+        requests,
+        concurrency,
+        repeats,
+        prompt_tokens,
+        max_tokens,
+        api_key_env,
+        rate=rate,
+        arrivals=arrivals,
+        difference=difference,
+        api=api,
+    )
     options = replace(
         loads,
         restart=restart,
@@ -226,49 +246,6 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
         next = again.reaching(again.command("verify", host, "--no-restart"), host)
         print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
         raise
-
-
-def loads_of(
-    requests: int, concurrency: str, repeats: int, prompt_tokens: int, max_tokens: int, api_key_env: str
-) -> Options:
-    """What the options of the loads ask for. Raises UsageError."""
-    from triage.verify.run import Options
-
-    levels = levels_of(concurrency)
-    return Options(
-        requests=requests,
-        concurrency=levels[-1],
-        sweep=levels,
-        load_timeout=LEVEL_TIME * len({1, *levels}),
-        repeats=repeats,
-        prompt_tokens=prompt_tokens,
-        max_tokens=max_tokens,
-        api_key=api_key_of(api_key_env),
-    )
-
-
-def levels_of(text: str) -> tuple[int, ...]:
-    """`8,32`, in order. Raises UsageError."""
-    found = {int(word) for word in text.split(",") if re.fullmatch(r"\s*[0-9]{1,3}\s*", word)}
-    if len(found) != len(text.split(",")) or not all(1 <= level <= MAX_STREAMS for level in found):
-        raise UsageError(
-            "reading --concurrency",
-            repr(text),
-            f"it takes numbers of 1 to {MAX_STREAMS}, each once, with commas between them",
-            "triage verify --help",
-        )
-    return tuple(sorted(found))
-
-
-def api_key_of(variable: str) -> str:
-    """The value of an environment variable, "" for no variable. Raises UsageError when it is not set."""
-    if not variable:
-        return ""
-    if variable not in os.environ:
-        raise UsageError(
-            "reading the API key from", f"${variable}", "the variable is not set", f"export {variable}=..."
-        )
-    return os.environ[variable]
 
 
 def _show(result: Verification, diagnosis: Report | None, format: Format) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from triage.report.safe import safe_line
 from triage.report.verification import VERDICTS, figure
 from triage.verify.history import History
+from triage.verify.metrics import levels_of
 from triage.verify.model import Verification
 
 TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")
@@ -57,9 +58,9 @@ def document(store: History, names: Iterable[tuple[str, str]]) -> dict[str, Any]
 
 def figures(result: Verification) -> dict[str, float | None]:
     """The medians of a result: one stream's decode rate and TTFT, the throughput of most streams."""
-    levels = sorted({one.concurrency for one in result.metrics})
-    low = [one for one in result.metrics if one.concurrency == levels[0]]
-    high = [one for one in result.metrics if one.concurrency == levels[-1]]
+    levels = levels_of(result.metrics)
+    low = [one for one in result.metrics if one.level == levels[0]]
+    high = [one for one in result.metrics if one.level == levels[-1]]
     return {
         "decode_rate": _median(one.decode_rate for one in low),
         "output_throughput": _median(one.output_throughput for one in high),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.levels import levels
 from triage.report.markup import block, code, word
 from triage.report.page import story
 from triage.report.tables import tables
@@ -111,9 +112,9 @@ def _verification(part: Section) -> Iterator[str]:
     if document["metrics"]:
         yield "| streams | TTFT ms | ITL ms | decode tok/s | all tok/s | completed | failed |"
         yield "|---|---|---|---|---|---|---|"
-        for one in document["metrics"]:
+        for one in levels(document["metrics"]):
             figures = (one["ttft_ms"], one["itl_ms"], one["decode_rate"], one["output_throughput"])
-            cells = (one["concurrency"], *map(story.figure, figures), one["completed"], one["failed"])
+            cells = (one["level"], *map(story.figure, figures), one["completed"], one["failed"])
             yield f"| {' | '.join(map(str, cells))} |"
         yield ""
     yield from _list(code(note) for note in document["notes"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from rich.text import Text
 
+from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
 from triage.verify.model import ByTool, Change, Metrics, Verification
@@ -39,10 +41,11 @@ def progress(event: events.Event) -> str:
     if isinstance(event, events.ToolStarted):
         return f"{event.tool}: {event.loads} loads"
     if isinstance(event, events.LoadStarted):
-        return (
-            f"load {event.repeat} of {event.repeats}: {event.requests} requests, "
-            f"{event.concurrency} at a time"
-        )
+        how = f"{event.rate:g} a second" if event.rate else f"{event.concurrency} at a time"
+        which = f"{event.repeat} of {event.repeats}"
+        if event.repeat > event.repeats:
+            which = f"{event.repeat}, as those before differ too much"
+        return f"load {which}: {event.requests} requests, {how}"
     return ""
 
 
@@ -84,27 +87,27 @@ def _by_tool(found: ByTool) -> Iterator[Text]:
 
 
 def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:
-    """One line a concurrency: the median of its repeats."""
+    """One line a level: the mean of its repeats."""
     titles = ("streams", "TTFT ms", "ITL ms", "decode tok/s", "all tok/s", "completed", "failed")
     yield Text("  " + "  ".join(f"{title:>12}" for title in titles), "dim")
-    for metrics in all_metrics:
+    for one in levels(map(asdict, all_metrics)):
         cells = (
-            str(metrics.concurrency),
-            figure(metrics.ttft_ms),
-            figure(metrics.itl_ms),
-            figure(metrics.decode_rate),
-            figure(metrics.output_throughput),
-            str(metrics.completed),
-            str(metrics.failed),
+            one["level"],
+            figure(one["ttft_ms"]),
+            figure(one["itl_ms"]),
+            figure(one["decode_rate"]),
+            figure(one["output_throughput"]),
+            str(one["completed"]),
+            str(one["failed"]),
         )
-        yield Text("  " + "  ".join(f"{cell:>12}" for cell in cells), "" if not metrics.failed else "red")
-        for kind, count in metrics.failures.items():
+        yield Text("  " + "  ".join(f"{cell:>12}" for cell in cells), "" if not one["failed"] else "red")
+        for kind, count in one["failures"].items():
             yield Text(f"    {count} x {safe_line(kind)}", "red")
 
 
 def _change(change: Change) -> str:
     return (
-        f"{change.figure} at {change.concurrency}: {change.before:.1f} -> {change.now:.1f} {change.unit} "
+        f"{change.figure} at {level(asdict(change))}: {change.before:.1f} -> {change.now:.1f} {change.unit} "
         f"({change.relative:+.1%}, spread {change.spread:.1%}): {change.verdict}"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
@@ -14,14 +14,16 @@ from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.connection import Connection
 from triage.verify.client import client_of
-from triage.verify.compare import BURSTS, FLOOR
+from triage.verify.compare import BURSTS
 from triage.verify.drain import drain
 from triage.verify.dropin import DropIn, command_of
 from triage.verify.events import Listener, ignore
 from triage.verify.layouts import name_of, with_layout
+from triage.verify.metrics import levels_of
 from triage.verify.model import Metrics, Verification
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
+from triage.verify.spread import DIFFERENCE
 
 EXERCISES = 8  # requests between a start and its loads, at most
 SLACK = 300.0  # seconds beside all of these after which the host takes the drop-in away by itself
@@ -200,30 +202,30 @@ def _is_measured(result: Verification) -> bool:
     return bool(result.verdict != "failed" and _rates(result, whole=True) and _served(result))
 
 
-def _at(result: Verification, which: Callable[[Iterable[int]], int]) -> list[Metrics]:
-    """Each repeat at the lowest or the highest number of streams."""
-    levels = {one.concurrency for one in result.metrics}
-    return [one for one in result.metrics if one.concurrency == which(levels)]
+def _at(result: Verification, last: bool) -> list[Metrics]:
+    """Each repeat of the first level, or of the last."""
+    levels = levels_of(result.metrics)
+    return [one for one in result.metrics if one.level == levels[-1 if last else 0]]
 
 
 def _in_bursts(result: Verification) -> bool:
-    return any(one.decode_rate is None or one.near_zero_gaps > BURSTS for one in _at(result, min))
+    return any(one.decode_rate is None or one.near_zero_gaps > BURSTS for one in _at(result, last=False))
 
 
 def _rates(result: Verification, whole: bool) -> list[float]:
     """Tokens/s of single streams, of each repeat: of whole answers, or once the first token is there."""
-    values = (one.output_throughput if whole else one.decode_rate for one in _at(result, min))
+    values = (one.output_throughput if whole else one.decode_rate for one in _at(result, last=False))
     return [value for value in values if value]
 
 
 def _served(result: Verification) -> list[float]:
     """Tokens/s of the most streams together, of each repeat."""
-    return [one.output_throughput for one in _at(result, max) if one.output_throughput]
+    return [one.output_throughput for one in _at(result, last=True) if one.output_throughput]
 
 
 def _clearly_less(values: Sequence[float], than: Sequence[float]) -> bool:
     """By more than either side's repeats differ, and by more than is ever claimed."""
-    spread = max(FLOOR * median(than), *(max(side) - min(side) for side in (values, than)))
+    spread = max(DIFFERENCE * median(than), *(max(side) - min(side) for side in (values, than)))
     return median(values) < median(than) - spread
 
 

@@ -13,7 +13,6 @@ from triage.verify.metrics import Figure, compared_figures, is_sent_at_its_rate
 from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
 from triage.verify.spread import DIFFERENCE, uncertainty
 
-FLOOR = DIFFERENCE
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
 SLOW_START = 5.0  # seconds more than before that are not worth a word
 SLOW_START_SHARE = 0.25

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-WORDS = "--requests 2 --repeats 2 --concurrency 2 --max-tokens 8 --prompt-tokens 16"
+WORDS = "--requests 2 --repeats 2-2 --concurrency 2 --max-tokens 8 --prompt-tokens 16"
 BRIEF = tuple(WORDS.split())
 
 

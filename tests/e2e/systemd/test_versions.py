@@ -83,7 +83,7 @@ def test_patched_proven_and_taken_back(host: Machine) -> None:
         "cat /opt/sglang/lib/python3*/site-packages/sglang/srt/layers/attention/*.py"
     ).stdout
     assert host.triage("patch", HOST, "--unit", UNIT, "--id", PATCH, "--apply", "--yes").returncode == 0
-    proof = host.told("verify", HOST, "--unit", UNIT, "--requests", "2", "--repeats", "1")
+    proof = host.told("verify", HOST, "--unit", UNIT, "--requests", "2", "--repeats", "1-1")
     assert proof["start"]["ready"]
     assert [metrics["failed"] for metrics in proof["metrics"]] == [0] * len(proof["metrics"])
     assert host.told("diagnose", HOST, "--unit", UNIT)["incidents"] == []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triage.report import levels
 from triage.report.documents import overviews, sections
 from triage.report.page import charts, lanes, story
 from triage.report.tables import tables
@@ -46,6 +47,8 @@ def _environment() -> Environment:
         chain=story.chain,
         explanation=story.explanation,
         curves=charts.curves,
+        level=levels.level,
+        levels=levels.levels,
         starts=charts.phases,
         tables=tables,
     )

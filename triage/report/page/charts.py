@@ -49,14 +49,14 @@ class Step:
 
 
 def curves(verification: Mapping[str, Any]) -> Iterator[Chart]:
-    """Time to first token and gaps between chunks, one curve for each concurrency."""
+    """Time to first token and gaps between chunks, one curve for each level."""
     for title, read in (("time to first token, ms", _first), ("gap between chunks, ms", _gaps)):
-        samples: dict[int, list[float]] = {}
+        samples: dict[tuple[float, int], list[float]] = {}
         for load in verification["loads"]:
             good = [request for request in load["requests"] if not request["error"] and request["chunks"]]
             values = [value for request in good for value in read(request)]
-            samples.setdefault(load["concurrency"], []).extend(values)
-        series = [(level, sorted(values)) for level, values in sorted(samples.items()) if values]
+            samples.setdefault((load.get("rate", 0.0), load["concurrency"]), []).extend(values)
+        series = [(_name(*level), sorted(values)) for level, values in sorted(samples.items()) if values]
         if series:
             yield _chart(title, series[:MAX_CURVES])
 
@@ -81,7 +81,13 @@ def _gaps(request: Mapping[str, Any]) -> Sequence[float]:
     return [1000 * (later - earlier) for earlier, later in pairwise(request["chunks"])]
 
 
-def _chart(title: str, series: Sequence[tuple[int, list[float]]]) -> Chart:
+def _name(rate: float, concurrency: int) -> str:
+    if rate:
+        return f"{rate:g} requests/s"
+    return "1 stream" if concurrency == 1 else f"{concurrency} streams"
+
+
+def _chart(title: str, series: Sequence[tuple[str, list[float]]]) -> Chart:
     # one request that hung must not flatten all others
     top = max(values[min(len(values) - 1, int(0.99 * len(values)))] for _, values in series) or 1.0
     across = tuple(
@@ -89,10 +95,10 @@ def _chart(title: str, series: Sequence[tuple[int, list[float]]]) -> Chart:
         for n in range(TICKS + 1)
     )
     up = tuple(Tick(_y(n / 4), f"{25 * n}%") for n in range(5))
-    return Chart(title, tuple(_curve(level, values, top) for level, values in series), across, up)
+    return Chart(title, tuple(_curve(name, values, top) for name, values in series), across, up)
 
 
-def _curve(level: int, values: Sequence[float], top: float) -> Curve:
+def _curve(name: str, values: Sequence[float], top: float) -> Curve:
     count = len(values)
     chosen = sorted(
         {round(n * (count - 1) / min(count, MAX_POINTS)) for n in range(MAX_POINTS + 1)} | {count - 1}
@@ -100,7 +106,6 @@ def _curve(level: int, values: Sequence[float], top: float) -> Curve:
     chosen = [index for index in chosen if index < count]
     points = [f"{_x(min(values[0], top), top):.1f},{_y(0):.1f}"]
     points += [f"{_x(min(values[n], top), top):.1f},{_y((n + 1) / count):.1f}" for n in chosen]
-    name = "1 stream" if level == 1 else f"{level} streams"
     return Curve(name, " ".join(points), values[count // 2], count)
 
 
