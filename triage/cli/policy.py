@@ -20,13 +20,16 @@ def policy(format: FormatOption = Format.TEXT) -> None:
         print(json.dumps({"schema": "triage.policy/1", "queries": queries, "sudoers": sudoers()}))
         return
     print("Looking at a host runs these commands and no others. None of them changes anything.")
-    print("A journalctl before systemd 236 is asked without --output-fields,")
-    print("a busctl before systemd 243 for ExecStart instead of ExecStartEx.\n")
+    print("`or` is what an older host is asked, or one that has less.\n")
     for entry in entries:
         print(f"{entry.query}: {entry.purpose}")
         print(f"    {entry.command}")
+        if entry.lesser:
+            print(f"    or  {entry.lesser}")
         if entry.privilege:
             print(f"    needs {entry.privilege}")
+        if entry.absence:
+            print(f"    without: {entry.absence}")
     print("\nAn account in group systemd-journal can diagnose units whose source it may read:\n")
     print("    usermod -aG systemd-journal USER\n")
     print("To let it read more with --become, without letting it do more (sudo 1.9.10 or newer):\n")

@@ -55,9 +55,9 @@ class LiveEvidence:
             why = f"not asked: the host did not end {PATIENCE} answers in a row in time"
             return Recorded(query.key, command, missing=why)
         output = self._run(query, query.argv())
-        otherwise = query.otherwise(output)
-        if otherwise:
-            command, output = self._redactor.redact(shlex.join(otherwise)), self._run(query, otherwise)
+        lesser = query.lesser()
+        if lesser and query.falls_short(output):
+            command, output = self._redactor.redact(shlex.join(lesser)), self._run(query, lesser)
         try:
             text = query.decode(output)
         except Unanswered as reason:

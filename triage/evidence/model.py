@@ -33,6 +33,7 @@ class Query(Generic[T]):
     name: ClassVar[str]
     purpose: ClassVar[str]  # one line, for `triage policy`
     privilege: ClassVar[str] = ""  # what an ordinary user needs, "" when nothing
+    absence: ClassVar[str] = ""  # what is not known, or what is done instead, without an answer
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
     limit: ClassVar[int] = 64 * 1024  # bytes of each output stream; what can honestly be longer says so
 
@@ -40,9 +41,13 @@ class Query(Generic[T]):
         """The command, for people to read and for hosts to run."""
         raise NotImplementedError
 
-    def otherwise(self, output: Output) -> tuple[str, ...]:
-        """The command for an older host, where `output` shows that it is one; () elsewhere."""
+    def lesser(self) -> tuple[str, ...]:
+        """The command for a host whose tools know less or are not there; () where there is none."""
         return ()
+
+    def falls_short(self, output: Output) -> bool:
+        """Whether `output` shows that the host is one for the lesser command."""
+        return output.code == 127
 
     def stdin(self) -> bytes:
         return b""

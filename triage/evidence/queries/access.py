@@ -22,6 +22,7 @@ class JournalAccess(Query[bool]):
 
     name: ClassVar[str] = "journal-access"
     purpose: ClassVar[str] = "know whether the journal may be read"
+    absence: ClassVar[str] = "`hosts check` says that the journal may not be read"
 
     def argv(self) -> tuple[str, ...]:
         return ("journalctl", "--no-pager", "--lines=1", "--output=cat", "_PID=1")
@@ -42,6 +43,7 @@ class SudoRights(Query[Rights]):
 
     name: ClassVar[str] = "sudo-rights"
     purpose: ClassVar[str] = "know whether --become would work"
+    absence: ClassVar[str] = "`hosts check` says that there is no sudo"
 
     def argv(self) -> tuple[str, ...]:
         return ("sudo", "-n", "-l")
@@ -69,6 +71,9 @@ class PythonVersion(Query[str]):
 
     name: ClassVar[str] = "python-version"
     purpose: ClassVar[str] = "know the host's own Python"
+    absence: ClassVar[str] = (
+        "`hosts check` says that there is no python3: nothing can be patched or measured with it"
+    )
 
     def argv(self) -> tuple[str, ...]:
         return ("python3", "--version")

@@ -26,6 +26,7 @@ class ReadFile(Query[str]):
 
     name: ClassVar[str] = "read-file"
     purpose: ClassVar[str] = "read installed source, a model's config.json, a start script"
+    absence: ClassVar[str] = "a probe that needs it is missing; a patch cannot be planned from it"
     privilege: ClassVar[str] = "read permission on the file"
     limit: ClassVar[int] = MAX_FILE
 
@@ -66,6 +67,7 @@ class TailFile(Query[str]):
 
     name: ClassVar[str] = "tail-file"
     purpose: ClassVar[str] = "read the log file of a service that does not log to the journal"
+    absence: ClassVar[str] = "the log is not read, and the command says so: give it with --log FILE"
     privilege: ClassVar[str] = "read permission on the file"
     limit: ClassVar[int] = TAIL + 1
 
@@ -82,6 +84,16 @@ class TailFile(Query[str]):
         return text
 
 
+_LISTING = r"""
+cd -- "$1" || exit;
+for name in * .[!.]* ..?*; do
+    if [ -L "$name" ]; then kind=l; elif [ -d "$name" ]; then kind=d; elif [ -f "$name" ]; then kind=f;
+    elif [ -e "$name" ]; then kind=o; else continue; fi;
+    printf "%s %s %s\000" $kind "$(stat -c %s -- "$name")" "$name";
+done
+"""
+
+
 @dataclass(frozen=True)
 class DirectoryEntry:
     kind: Literal["file", "directory", "link", "other"]
@@ -93,12 +105,13 @@ class DirectoryEntry:
 class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
     """What a directory holds, by name.
 
-    $ find PATH -mindepth 1 -maxdepth 1 -printf '%y %s %f\\0'        (GNU find)
+    $ find PATH -mindepth 1 -maxdepth 1 -printf '%y %s %f\\0'        (GNU; elsewhere a shell says it)
     f 1532 config.json\\0d 4096 .cache\\0
     """
 
     name: ClassVar[str] = "list-directory"
     purpose: ClassVar[str] = "see which files a model or a package has"
+    absence: ClassVar[str] = "probes on the files of a checkpoint are missing"
     privilege: ClassVar[str] = "read permission on the directory"
     limit: ClassVar[int] = 2 * MEBI
 
@@ -108,6 +121,12 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
         # a path that begins with - would be an option of find
         path = self.path if self.path.startswith("/") else f"./{self.path}"
         return ("find", path, "-mindepth", "1", "-maxdepth", "1", "-printf", "%y %s %f\\0")
+
+    def lesser(self) -> tuple[str, ...]:
+        return ("sh", "-c", " ".join(_LISTING.split()), "list", self.path)
+
+    def falls_short(self, output: Output) -> bool:
+        return output.code == 127 or b"-printf" in output.stderr
 
     def decode(self, output: Output) -> str:
         rows = []
@@ -148,6 +167,7 @@ class Places(Query[tuple[Place, ...]]):
 
     name: ClassVar[str] = "places"
     purpose: ClassVar[str] = "see where compiled kernels are kept, and whether the service may write there"
+    absence: ClassVar[str] = "a case says nothing of the places where compiled kernels are kept"
 
     paths: tuple[str, ...]
 

@@ -60,6 +60,7 @@ class GpuTopology(Query[Topology]):
 
     name: ClassVar[str] = "gpu-topology"
     purpose: ClassVar[str] = "know by which links GPUs reach each other"
+    absence: ClassVar[str] = "a case says nothing of how the GPUs are connected"
     limit: ClassVar[int] = MEBI
 
     def argv(self) -> tuple[str, ...]:
@@ -94,6 +95,7 @@ class RocmInventory(Query[Gpus]):
 
     name: ClassVar[str] = "rocm-inventory"
     purpose: ClassVar[str] = "know the AMD GPUs, their memory and the driver"
+    absence: ClassVar[str] = "a host without NVIDIA GPUs is one whose GPUs are not known"
     limit: ClassVar[int] = MEBI
 
     def argv(self) -> tuple[str, ...]:

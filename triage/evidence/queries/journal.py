@@ -65,10 +65,11 @@ class _Journalctl(Query[T]):
 
     privilege: ClassVar[str] = NEEDS
 
-    def otherwise(self, output: Output) -> tuple[str, ...]:
-        if output.code and _FIELDS_OPTION.encode() in output.stderr:
-            return tuple(word for word in self.argv() if not word.startswith(_FIELDS_OPTION))
-        return ()
+    def lesser(self) -> tuple[str, ...]:
+        return tuple(word for word in self.argv() if not word.startswith(_FIELDS_OPTION))
+
+    def falls_short(self, output: Output) -> bool:
+        return bool(output.code) and _FIELDS_OPTION.encode() in output.stderr
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Journal(_Journalctl[str]):
 
     name: ClassVar[str] = "journal"
     purpose: ClassVar[str] = "read what the service logged in its run that failed"
+    absence: ClassVar[str] = "the command ends: without a log there is no diagnosis"
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
     limit: ClassVar[int] = JOURNAL_LIMIT
 
@@ -114,6 +116,7 @@ class KernelLog(_Journalctl[str]):
 
     name: ClassVar[str] = "kernel-log"
     purpose: ClassVar[str] = "see out-of-memory kills, GPU errors (Xid) and segfaults"
+    absence: ClassVar[str] = "no OOM kill and no Xid is ruled out: what rests on that stays unproven"
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
     limit: ClassVar[int] = 32 * MEBI
 
@@ -148,6 +151,7 @@ class UnitRuns(_Journalctl[tuple[Run, ...]]):
 
     name: ClassVar[str] = "unit-runs"
     purpose: ClassVar[str] = "find the run that failed, also after systemd forgot or restarted the unit"
+    absence: ClassVar[str] = "of a unit that restarts, the run that goes on is taken for the one that failed"
     limit: ClassVar[int] = MEBI
 
     unit: str

@@ -4,7 +4,11 @@
         1       0 root                             Sun Nov 29 17:00:48 2026 /usr/lib/systemd/systemd
        75       1 sglang                           Sun Nov 29 17:02:21 2026 /opt/sglang/bin/python -m ...
 
-`args` joins the arguments with blanks; /proc/PID/cmdline keeps their bounds. (procps-ng 4.0)
+`args` joins the arguments with blanks; /proc/PID/cmdline keeps their bounds. (procps-ng 3.3 and 4.0) Where
+there is no such ps, as with busybox, a shell reads /proc, and says the start in ticks since the machine's:
+
+    btime 1795972848 100
+    75 1 sglang @9312 /opt/sglang/bin/python -m ...
 """
 
 from __future__ import annotations
@@ -27,6 +31,26 @@ T = TypeVar("T")
 _CONTAINER = re.compile(
     r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
 )
+_OF_PROC = re.compile(r"(\d+) (\d+) (\S+) @(\d+) (.*)")
+# Without a program for each process but tr: there can be thousands. A kernel's thread has no arguments.
+_WALK = r"""
+while read -r key btime; do if [ "$key" = btime ]; then break; fi; done </proc/stat;
+printf "btime %s %s\n" "$btime" "$(getconf CLK_TCK 2>/dev/null || echo 100)";
+for each in /proc/[0-9]*; do
+    line=; read -r line <"$each/cmdline"; if [ -z "$line" ]; then continue; fi;
+    { read -r line <"$each/stat"; } || continue;
+    uid=; while read -r key uid rest; do if [ "$key" = Uid: ]; then break; fi; done <"$each/status";
+    if [ "$uid" != "$last" ]; then
+        user=$uid; last=$uid;
+        while IFS=: read -r name key id rest; do
+            if [ "$id" = "$uid" ]; then user=$name; break; fi;
+        done </etc/passwd;
+    fi;
+    args=$(tr "\000\n" "  " <"$each/cmdline");
+    set -f; set -- ${line##*) }; set +f;
+    printf "%s %s %s @%s %s\n" "${each#/proc/}" "$2" "$user" "${20}" "$args";
+done 2>/dev/null; :
+"""
 _LINE = re.compile(r" *(\d+) +(\d+) +(\S+) +\w{3} (\w{3} +\d+ [\d:]+ \d{4}) (.*)")
 
 
@@ -47,18 +71,28 @@ class Processes(Query[tuple[Process, ...]]):
     purpose: ClassVar[str] = (
         "find inference services that no unit starts, and the children of those that one does"
     )
+    absence: ClassVar[str] = "only what units start is found, and by its unit alone"
     limit: ClassVar[int] = 8 * MEBI
 
     def argv(self) -> tuple[str, ...]:
         return ("ps", "-ww", "-eo", "pid=,ppid=,user:32=,lstart=,args=")
 
+    def lesser(self) -> tuple[str, ...]:
+        return ("sh", "-c", " ".join(_WALK.split()))
+
+    def falls_short(self, output: Output) -> bool:
+        return bool(output.code) and not output.stdout
+
     def decode(self, output: Output) -> str:
-        lines = []
+        lines, boot, ticks = [], 0, 100
         for line in super().decode(output).splitlines():
-            match = _LINE.fullmatch(line)
+            match = _LINE.fullmatch(line) or _OF_PROC.fullmatch(line)
             if match:
                 pid, ppid, user, started, args = match.groups()
-                lines.append(json.dumps([int(pid), int(ppid), user, _iso(started), args]))
+                began = _at(boot + int(started) // ticks) if match.re is _OF_PROC else _iso(started)
+                lines.append(json.dumps([int(pid), int(ppid), user, began, args.strip()]))
+            elif told := re.fullmatch(r"btime (\d{1,12}) ([1-9]\d{0,5})", line):
+                boot, ticks = int(told[1]), int(told[2])
         return "\n".join(lines) + "\n"
 
     def parse(self, text: str) -> tuple[Process, ...]:
@@ -78,6 +112,7 @@ class WhoAmI(Query[str]):
 
     name: ClassVar[str] = "who-am-i"
     purpose: ClassVar[str] = "know whether commands run as root"
+    absence: ClassVar[str] = "user units are not asked for, and nothing is done as the service's user"
 
     def argv(self) -> tuple[str, ...]:
         return ("id", "-un")
@@ -92,6 +127,7 @@ class ProcessArguments(Query[tuple[str, ...]]):
 
     name: ClassVar[str] = "process-arguments"
     purpose: ClassVar[str] = "read the exact arguments of an inference service"
+    absence: ClassVar[str] = "the arguments are those that the unit would start with now"
     limit: ClassVar[int] = 2 * MEBI
 
     pid: int
@@ -115,6 +151,7 @@ class ProcessEnvironment(Query[Mapping[str, str]]):
 
     name: ClassVar[str] = "process-environment"
     purpose: ClassVar[str] = "read CUDA_*, NCCL_*, PYTHON*, PATH and the like of an inference service"
+    absence: ClassVar[str] = "the environment is that of the unit and its files"
     privilege: ClassVar[str] = "the same user as the process, or root"
     limit: ClassVar[int] = 2 * MEBI
 
@@ -137,6 +174,7 @@ class ProcessDirectory(Query[str]):
 
     name: ClassVar[str] = "process-directory"
     purpose: ClassVar[str] = "know from where an inference service resolves relative paths and imports"
+    absence: ClassVar[str] = "the directory is the unit's, and none for a plain process"
     privilege: ClassVar[str] = "the same user as the process, or root"
 
     pid: int
@@ -168,6 +206,7 @@ class ProcessGroup(Query[Belonging]):
 
     name: ClassVar[str] = "process-group"
     purpose: ClassVar[str] = "tell which unit or container an inference service belongs to"
+    absence: ClassVar[str] = "a process counts as one that no unit and no container started"
 
     pid: int
 
@@ -197,6 +236,7 @@ class ProcessOutput(Query[str]):
 
     name: ClassVar[str] = "process-output"
     purpose: ClassVar[str] = "find the log file of a service that does not log to the journal"
+    absence: ClassVar[str] = "of a plain process no log is found: give it with --log FILE"
     privilege: ClassVar[str] = "the same user as the process, or root"
 
     pid: int
@@ -217,6 +257,7 @@ class ProgramPath(Query[str]):
 
     name: ClassVar[str] = "program-path"
     purpose: ClassVar[str] = "find the interpreter that a bare `python` means to the service"
+    absence: ClassVar[str] = "the interpreter is not known, nor what it would import"
 
     program: str
     path: str  # the service's PATH
@@ -244,6 +285,13 @@ def _first_path(text: str) -> str:
     if not posixpath.isabs(path):
         raise Unanswered(f"{path[:200]!r} is not a path")
     return path
+
+
+def _at(seconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _iso(lstart: str) -> str:

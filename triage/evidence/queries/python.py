@@ -96,6 +96,9 @@ class PythonTree(Query[Interpreter]):
 
     name: ClassVar[str] = "python-tree"
     purpose: ClassVar[str] = "find the source tree that serves, and its versions"
+    absence: ClassVar[str] = (
+        "the tree and versions are those that the traceback and the log name, and a disagreement says so"
+    )
     privilege: ClassVar[str] = "permission to run the service's interpreter"
     limit: ClassVar[int] = MEBI
 

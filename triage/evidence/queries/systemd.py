@@ -101,6 +101,7 @@ class ServiceUnits(Query[tuple[Unit, ...]]):
 
     name: ClassVar[str] = "service-units"
     purpose: ClassVar[str] = "find inference services, and how they ended"
+    absence: ClassVar[str] = "only processes and containers are found"
     limit: ClassVar[int] = 8 * MEBI
 
     def argv(self) -> tuple[str, ...]:
@@ -122,6 +123,7 @@ class UnitProperties(Query[Unit]):
 
     name: ClassVar[str] = "unit-properties"
     purpose: ClassVar[str] = "read the state, result and command of one service"
+    absence: ClassVar[str] = "how the unit ended is only known from the journal"
     limit: ClassVar[int] = MEBI
 
     unit: str
@@ -163,6 +165,7 @@ class UnitCommand(Query[Command]):
 
     name: ClassVar[str] = "unit-command"
     purpose: ClassVar[str] = "read the exact arguments of a service's command"
+    absence: ClassVar[str] = "the bounds of arguments with blanks are not known"
     limit: ClassVar[int] = MEBI
 
     unit: str
@@ -172,10 +175,11 @@ class UnitCommand(Query[Command]):
         manager = "org.freedesktop.systemd1"
         return ("busctl", "--json=short", "get-property", manager, path, f"{manager}.Service", "ExecStartEx")
 
-    def otherwise(self, output: Output) -> tuple[str, ...]:
-        if output.code and b"ExecStartEx" in output.stderr:
-            return tuple("ExecStart" if word == "ExecStartEx" else word for word in self.argv())
-        return ()
+    def lesser(self) -> tuple[str, ...]:
+        return tuple("ExecStart" if word == "ExecStartEx" else word for word in self.argv())
+
+    def falls_short(self, output: Output) -> bool:
+        return bool(output.code) and b"ExecStartEx" in output.stderr
 
     def parse(self, text: str) -> Command:
         try:

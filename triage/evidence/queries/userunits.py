@@ -48,6 +48,7 @@ class UserServiceUnits(ServiceUnits):
 
     name: ClassVar[str] = "user-service-units"
     purpose: ClassVar[str] = "find inference services that run as user units"
+    absence: ClassVar[str] = "a user unit counts as a plain process"
 
     def argv(self) -> tuple[str, ...]:
         return to_own_manager(super().argv())
@@ -60,6 +61,7 @@ class UserServiceUnits(ServiceUnits):
 class UserUnitProperties(UnitProperties):
     name: ClassVar[str] = "user-unit-properties"
     purpose: ClassVar[str] = "read the state, result and command of one user unit"
+    absence: ClassVar[str] = "how the unit ended is only known from the journal"
 
     def argv(self) -> tuple[str, ...]:
         return to_own_manager(super().argv())
@@ -72,6 +74,7 @@ class UserUnitProperties(UnitProperties):
 class UserUnitCommand(UnitCommand):
     name: ClassVar[str] = "user-unit-command"
     purpose: ClassVar[str] = "read the exact arguments of a user unit's command"
+    absence: ClassVar[str] = "the bounds of arguments with blanks are not known"
 
     def argv(self) -> tuple[str, ...]:
         return to_own_manager(super().argv())
@@ -81,6 +84,7 @@ class UserUnitCommand(UnitCommand):
 class UserUnitRuns(UnitRuns):
     name: ClassVar[str] = "user-unit-runs"
     purpose: ClassVar[str] = "find the run of a user unit that failed"
+    absence: ClassVar[str] = "of a unit that restarts, the run that goes on is taken for the one that failed"
     privilege: ClassVar[str] = _NEEDS
 
     def matches(self) -> tuple[str, ...]:
@@ -95,6 +99,7 @@ class UserJournal(Journal):
 
     name: ClassVar[str] = "user-journal"
     purpose: ClassVar[str] = "read what a user unit logged in its run that failed"
+    absence: ClassVar[str] = "the command ends: without a log there is no diagnosis"
     privilege: ClassVar[str] = _NEEDS
 
     def argv(self) -> tuple[str, ...]:
@@ -114,6 +119,7 @@ class UserJournal(Journal):
 class UserJournalWindows(JournalWindows):
     name: ClassVar[str] = "user-journal-windows"
     purpose: ClassVar[str] = "find the places in a long run of a user unit that tell of a fault"
+    absence: ClassVar[str] = "the whole run is read"
     privilege: ClassVar[str] = _NEEDS
 
     def argv(self) -> tuple[str, ...]:

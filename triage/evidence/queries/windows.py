@@ -109,6 +109,7 @@ class JournalWindows(Query[str]):
 
     name: ClassVar[str] = "journal-windows"
     purpose: ClassVar[str] = "find the places in a long run that tell of a fault, and read those"
+    absence: ClassVar[str] = "the whole run is read"
     privilege: ClassVar[str] = NEEDS
     timeout: ClassVar[float] = JOURNAL_TIMEOUT
     limit: ClassVar[int] = JOURNAL_LIMIT
