@@ -39,7 +39,7 @@ class Host:
         return act
 
     def run(self, playbook, *given, consent=lambda asked: True, **more):
-        verbs = ("diagnose", "patch", "verify", "bench", "rollback", "capture")
+        verbs = ("wait", "diagnose", "patch", "verify", "bench", "rollback", "capture")
         return run(
             playbook,
             "gpu01",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 from tests.playbook.hosts import Host, statuses
 from tests.playbook.test_runner import CHANGE
 from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.playbook.model import ActionResult
 from triage.playbook.progress import Progress
+from triage.playbook.runner import run
 
 
 @pytest.fixture
@@ -104,3 +108,43 @@ def test_where_the_state_cannot_be_it_is_said(playbook, tmp_path: Path):
         Progress(playbook(CHANGE), "gpu01", {}, tmp_path / "file").held(),
     ):
         pass
+
+
+CUTS = [(step, at) for step in ("One", "Two", "Three", "Four") for at in ("before", "after")]
+
+
+@pytest.mark.parametrize(("step", "at"), CUTS)
+def test_a_run_that_is_killed_at_any_step_is_gone_on_with_there(playbook, tmp_path: Path, step: str, at: str):
+    """By SIGKILL, before or after what it does: no step that was done is done again, none is left out."""
+    names = ("One", "Two", "Three", "Four")
+    steps = "".join(f"\n- {{name: {name}, do: capture, with: {{output: {name}}}}}" for name in names)
+    mine = playbook(steps)
+    progress = Progress(mine, "gpu01", {}, tmp_path / "runs")
+    log = tmp_path / "log"
+
+    def run_it(earlier, cut: bool) -> str:
+        def capture(host, arguments):
+            here = cut and arguments["output"] == step
+            if here and at == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            with log.open("a") as file:
+                file.write(f"{arguments['output']}\n")
+            if here:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return ActionResult(True, {}, "")
+
+        with progress.held():
+            actions = {"capture": capture}
+            done = run(mine, "gpu01", {}, actions, consent=bool, earlier=earlier, keep=progress.write)
+        return done.status
+
+    killed = os.fork()
+    if not killed:
+        run_it((), cut=True)
+        os._exit(0)
+    assert os.waitpid(killed, 0)[1] == signal.SIGKILL
+    assert run_it(progress.read(), cut=False) == "done"
+    done = log.read_text().split()
+    assert sorted(set(done), key=names.index) == list(names)
+    assert [name for name in names if done.count(name) > 1] == ([step] if at == "after" else [])
+    assert not progress.path.exists()

@@ -13,6 +13,7 @@ from triage.playbook.plan import plan
 HEALTHY = report()
 CONFIRMED = report(incident("confirmed", LAYOUT, PATCH, UPGRADE))
 MENDED = report(incident("likely", RESTART, UPGRADE, outcome="unproven"))
+DEAD = {"ready": False, "died": True}
 SHOWN = {"unit": "", "id": "sglang-pp-start-layer", "apply": False}
 APPLIED = {"unit": "", "id": "sglang-pp-start-layer"}
 
@@ -29,21 +30,22 @@ class TestPp8Bringup:
     playbook = load_playbook("pp8-bringup")
 
     def test_a_confirmed_cause_is_patched_and_proven(self):
-        host = Host(diagnose=CONFIRMED)
+        host = Host(wait=DEAD, diagnose=CONFIRMED)
         result = host.run(self.playbook, "unit=sglang.service", "timeout=120")
         unit = {"unit": "sglang.service"}
         assert host.calls == [
+            ("wait", {**unit, "timeout": 120}),
             ("diagnose", unit),
             ("patch", SHOWN | unit),
             ("patch", APPLIED | unit),
-            ("verify", {**unit, "timeout": 120, "concurrency": 4}),
+            ("verify", {**unit, "restart": True, "timeout": 120, "concurrency": 4}),
         ]
         assert result.status == "done"
 
     def test_the_patch_is_shown_before_consent_and_nothing_is_done_without(self):
-        host = Host(diagnose=CONFIRMED)
+        host = Host(wait=DEAD, diagnose=CONFIRMED)
         result = host.run(self.playbook, consent=lambda asked: False)
-        assert host.calls == [("diagnose", {"unit": ""}), ("patch", SHOWN)]
+        assert host.calls[1:] == [("diagnose", {"unit": ""}), ("patch", SHOWN)]
         assert (result.status, result.exit_code) == ("refused", ExitCode.REFUSED)
 
     @pytest.mark.parametrize(
@@ -51,30 +53,44 @@ class TestPp8Bringup:
         [(failed("died again"), 1), (UnreachableError("reading", "gpu01", "gone", "ssh gpu01"), 3)],
     )
     def test_the_patch_is_taken_back_when_the_proof_fails(self, verify, code):
-        host = Host(diagnose=CONFIRMED, verify=verify)
+        host = Host(wait=DEAD, diagnose=CONFIRMED, verify=verify)
         result = host.run(self.playbook)
         assert host.calls[-1] == ("rollback", APPLIED)
         assert (result.status, result.exit_code) == ("failed", code)
 
     def test_nothing_is_proven_or_taken_back_when_the_patch_cannot_be_made(self):
-        host = Host(diagnose=CONFIRMED, patch=[{}, failed("the file has changed")])
+        host = Host(wait=DEAD, diagnose=CONFIRMED, patch=[{}, failed("the file has changed")])
         result = host.run(self.playbook)
-        assert host.verbs == ["diagnose", "patch", "patch"]
+        assert host.verbs == ["wait", "diagnose", "patch", "patch"]
         assert result.reason == "Apply the patch: the file has changed"
 
     def test_without_an_incident_it_is_only_verified(self):
-        host = Host(diagnose=HEALTHY)
+        host = Host(wait=DEAD, diagnose=HEALTHY)
         assert host.run(self.playbook).status == "done"
-        assert host.verbs == ["diagnose", "verify"]
+        assert host.verbs == ["wait", "diagnose", "verify"]
+        assert host.calls[-1][1]["restart"]
+
+    def test_what_serves_is_verified_as_it_runs(self):
+        host = Host(wait={"ready": True, "died": False}, diagnose=HEALTHY)
+        assert host.run(self.playbook).status == "done"
+        assert (host.verbs, host.calls[-1][1]["restart"]) == (["wait", "diagnose", "verify"], False)
+
+    def test_what_neither_serves_nor_dies_is_diagnosed_and_left_alone(self):
+        host = Host(wait=failed("it neither serves nor has died: no connection"), diagnose=HEALTHY)
+        result = host.run(self.playbook)
+        assert host.verbs == ["wait", "diagnose"]
+        assert (result.status, result.exit_code) == ("failed", ExitCode.FOUND)
+        assert "neither serves nor has died" in result.reason
 
     def test_a_source_that_was_mended_already_is_only_verified(self):
-        host = Host(diagnose=MENDED)
+        host = Host(wait=DEAD, diagnose=MENDED)
         assert host.run(self.playbook).status == "done"
-        assert host.verbs == ["diagnose", "verify"]
+        assert host.verbs == ["wait", "diagnose", "verify"]
+        assert host.calls[-1][1]["restart"]
 
     @pytest.mark.parametrize("diagnosis", [HEALTHY, MENDED])
     def test_what_was_not_patched_is_not_taken_back(self, diagnosis):
-        host = Host(diagnose=diagnosis, verify=failed())
+        host = Host(wait=DEAD, diagnose=diagnosis, verify=failed())
         assert host.run(self.playbook).status == "failed"
         assert "rollback" not in host.verbs
 
@@ -88,9 +104,9 @@ class TestPp8Bringup:
         ],
     )
     def test_a_cause_that_is_not_proven_stops_it(self, found):
-        host = Host(diagnose=report(found))
+        host = Host(wait=DEAD, diagnose=report(found))
         result = host.run(self.playbook)
-        assert host.verbs == ["diagnose"]
+        assert host.verbs == ["wait", "diagnose"]
         assert (result.status, result.exit_code) == ("failed", ExitCode.FOUND)
         assert (
             f"the cause is not proven ({found.verdict.category}, {found.verdict.certainty})" in result.reason
@@ -98,9 +114,9 @@ class TestPp8Bringup:
 
     @pytest.mark.parametrize("remedies", [(UPGRADE,), (NO_USE, LAYOUT), (UNSURE, LAYOUT)])
     def test_a_proven_cause_without_a_patch_that_helps_stops_it(self, remedies):
-        host = Host(diagnose=report(incident("confirmed", *remedies)))
+        host = Host(wait=DEAD, diagnose=report(incident("confirmed", *remedies)))
         result = host.run(self.playbook)
-        assert host.verbs == ["diagnose"]
+        assert host.verbs == ["wait", "diagnose"]
         assert "the cause is pp-rank-assumption, and no patch helps here" in result.reason
 
 

@@ -53,6 +53,27 @@ def _on(connection: Connection, step: Step, host: str, arguments: Mapping[str, A
     return step(connection, arguments)
 
 
+def _wait(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
+    from triage.cli.loads import api_key_of
+    from triage.evidence.discovery import discover
+    from triage.evidence.live import LiveEvidence
+    from triage.playbook.model import ActionResult
+    from triage.verify.client import client_of
+    from triage.verify.run import Options
+    from triage.verify.service import service_of
+    from triage.verify.waiting import wait_until_settled
+
+    deployment = discover(LiveEvidence(connection), arguments.get("unit", ""))[0]
+    client = client_of(connection, deployment, key=api_key_of(arguments.get("api_key_env", "")))
+    timeout = arguments.get("timeout", Options.timeout)
+    start = wait_until_settled(service_of(connection, deployment), client, timeout)
+    data = {"ready": start.ready, "died": start.died, "reason": start.failure}
+    if start.ready:
+        return ActionResult(True, data, "it serves")
+    summary = start.failure if start.died else f"it neither serves nor has died: {start.failure}"
+    return ActionResult(start.died, data, summary)
+
+
 def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
     from triage import pipeline
     from triage.evidence.live import LiveEvidence
@@ -152,6 +173,7 @@ def _plain(lines: Iterable[Text]) -> str:
 
 
 _STEPS: Mapping[str, Step] = {
+    "wait": _wait,
     "diagnose": _diagnose,
     "patch": _patch,
     "verify": _verify,

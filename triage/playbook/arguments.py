@@ -45,6 +45,11 @@ _DRAIN = Argument(
 )
 
 ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
+    "wait": {
+        "unit": _UNIT,
+        "timeout": Argument("number", "seconds that it may take", span=(1, 86_400)),
+        "api_key_env": Argument("text", "environment variable here that holds the API key"),
+    },
     "diagnose": {"unit": _UNIT},
     "patch": {
         "unit": _UNIT,

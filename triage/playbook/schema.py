@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-Verb = Literal["diagnose", "patch", "verify", "bench", "rollback", "capture", "set", "stop"]
+Verb = Literal["wait", "diagnose", "patch", "verify", "bench", "rollback", "capture", "set", "stop"]
 
 
 def plain_value(value: Any) -> Any:
