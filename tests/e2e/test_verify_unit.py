@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
+import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -26,8 +28,10 @@ from triage.verify.drain import running
 from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started
 from triage.verify.exclusion import alone
 from triage.verify.history import History
+from triage.verify.plan import Shape
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
+from triage.verify.tool import measure
 
 SERVER = Path(__file__).parents[1] / "verify" / "server.py"
 UNIT = """\
@@ -41,6 +45,8 @@ EnvironmentFile=-/etc/engine.env
 ExecStart=/usr/bin/python3 /opt/server.py {port} ${{MODE}} ${{START}}
 {restart}
 """
+LEFT = "ls -d /tmp/triage-tool-*; pgrep -fx 'sleep 4711'; pgrep -f '[o]utput-file /tmp/triage-tool-'"
+TOOL = "import subprocess; subprocess.run(['sleep', '4711'])"
 QUICK = Options(
     timeout=30, requests=2, repeats=2, most_repeats=2, concurrency=2, max_tokens=8, prompt_tokens=8
 )
@@ -96,8 +102,23 @@ def ask_slowly(port: int | None, answers: list[bytes]) -> None:
         answers.append(answer.read())
 
 
-def start(box: Box, how: str, mode: str = "ok") -> None:
-    box.put("/etc/engine.env", f"START={how}\nMODE={mode}\n")
+def wait_tool(box: Box, there: bool) -> None:
+    """Until the tool, its child and its directory are there, or none of them is."""
+    for _ in range(100):
+        found = box.run(LEFT).stdout
+        if len(found.split()) == (3 if there else 0):
+            return
+        time.sleep(0.2)
+    raise AssertionError(found)
+
+
+def end_when_it_runs(box: Box, end: Callable[[Connection], None], connection: Connection) -> None:
+    wait_tool(box, True)
+    end(connection)
+
+
+def start(box: Box, how: str, mode: str = "ok", more: str = "") -> None:
+    box.put("/etc/engine.env", f"START={how}\nMODE={mode}\n{more}")
 
 
 def test_a_unit_is_restarted_followed_and_measured(host: Box, connection: Connection, tmp_path: Path):
@@ -194,6 +215,37 @@ def test_requests_of_users_are_waited_for(host: Box, connection: Connection, tmp
         assert result.notes[0].startswith(said)
         assert bool(answers) == kept
         assert result.start.ready
+
+
+def test_the_engines_own_tool_ends_with_who_asked_for_it(host: Box):
+    """Ctrl-C, and a connection that is lost: nothing of it is left on the host."""
+    host.put("/opt/engine/sglang/__init__.py", "")
+    host.put("/opt/engine/sglang/bench_serving.py", TOOL)
+    start(host, "ready", more="PYTHONPATH=/opt/engine\n")
+    host.run(["systemctl", "start", "engine.service"], check=True)
+    pid = host.run(["systemctl", "show", "-P", "MainPID", "engine.service"]).stdout.strip()
+    unit = dataclasses.replace(deployment(host), main_pid=int(pid), model="/models/tiny")
+    shape = Shape(2, 1, (8, 8), (8, 8))
+
+    def interrupted(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupted)
+    try:
+        for error, end in (
+            (KeyboardInterrupt, lambda connection: os.kill(os.getpid(), signal.SIGUSR1)),
+            (UnreachableError, lambda connection: connection.close()),
+        ):
+            connection = connect(host)
+            ending = threading.Thread(target=end_when_it_runs, args=(host, end, connection))
+            ending.start()
+            with pytest.raises(error):
+                measure(connection, unit, [shape], "tiny", 60)
+            ending.join()
+            wait_tool(host, False)
+            connection.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connection, tmp_path: Path):
