@@ -203,9 +203,28 @@ def test_a_bench_that_was_cut_recommends_nothing_yet():
 
 def test_what_has_no_form_of_its_own_is_tables():
     text = Tags(page([links()])).text
-    for said in ("triage links", "estimates", "all_reduce 122", "81.97", "pairs", "NVIDIA H200"):
+    for said in (
+        "triage links",
+        "yes, yes, no; yes, yes, yes",
+        "estimates",
+        "all_reduce 122",
+        "81.97",
+        "pairs",
+        "NVIDIA H200",
+    ):
         assert said in text, said
     assert "| `tp3` | `all_reduce 122` |" in markdown([links()])
+
+
+@pytest.mark.parametrize(
+    "write", [lambda document: Tags(page([document])).text, lambda document: markdown([document])]
+)
+def test_a_layout_is_compared_with_the_others_alone(write: Callable[[Any], str]):
+    """Not with the last verification of the service, which may have run another one."""
+    found = bench()
+    found["layouts"][1]["verification"] |= {"verdict": "worse", "reason": "decode rate 40 -> 25"}
+    assert "40 -> 25" not in write(found)
+    assert write(found).count("it died") == 1
 
 
 def test_a_list_longer_than_a_page_says_so():

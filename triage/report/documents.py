@@ -37,6 +37,7 @@ class Section:
     title: str = ""
     status: str = ""
     summary: str = ""
+    alone: bool = True  # False: beside others, with which it is compared, and not with what was before
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _titled(
     if KINDS[document["schema"]] == "bench":
         for layout in document["layouts"]:
             name = f"{before}{layout['name']}"
-            yield Section("verification", layout["verification"], name, summary=layout["cause"])
+            yield Section("verification", layout["verification"], name, summary=layout["cause"], alone=False)
 
 
 def _fleet(document: Mapping[str, Any]) -> Iterator[Section]:

@@ -105,7 +105,8 @@ def _patch(part: Section) -> Iterator[str]:
 
 def _verification(part: Section) -> Iterator[str]:
     document = part.document
-    yield from (f"**{word(document['verdict'])}**: {code(document['reason'])}", "")
+    if part.alone or document["verdict"] == "failed":
+        yield from (f"**{word(document['verdict'])}**: {code(document['reason'])}", "")
     start = document["start"]
     if start["ready"]:
         yield from (f"ready after {start['seconds']:.1f} s", "")

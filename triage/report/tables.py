@@ -74,7 +74,7 @@ def cell(value: Any) -> str:
     elif isinstance(value, dict):
         text = ", ".join(f"{name} {cell(item)}" for name, item in value.items())
     elif isinstance(value, list):
-        text = ", ".join(map(cell, value))
+        text = ("; " if any(isinstance(item, list) for item in value) else ", ").join(map(cell, value))
     else:
         text = str(value)
     return text if len(text) <= CELL else f"{text[: CELL - 3]}..."
