@@ -167,6 +167,14 @@ def test_a_service_that_its_manager_starts_again_and_again(budget: int, runs: li
     assert (readiness.start.died, readiness.start.invocation) == (True, runs[-1])
 
 
+def test_one_that_ends_well_has_not_been_started_again():
+    """vLLM exits with 0 after a fatal error; systemd then forgets the run of a unit that is not enabled."""
+    running = ServiceState("active", "b", 7, "active")
+    readiness, _ = play(OLD, running, ServiceState("inactive", "", None, "inactive"))
+    assert readiness.start.died
+    assert "again" not in readiness.start.failure
+
+
 def test_a_restart_that_nobody_saw_dying_is_a_death():
     first, second = (ServiceState("active", run, 7, "active") for run in "bc")
     readiness, _ = play(OLD, first, second)

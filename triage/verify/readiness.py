@@ -200,7 +200,7 @@ class _Wait:
     def _gone(self, service: Service, run: str) -> bool:
         """Whether the run that is followed is over."""
         self._state = service.state()
-        if self._state.run != run:
+        if self._state.run not in ("", run):  # systemd forgets the run of a unit that ended well
             detail = f"it was started again meanwhile; {self._state.detail}"
             self._state = ServiceState(self._state.active, run, None, detail, restarting=True)
         return self._state.dead
