@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from triage.errors import UnreachableError
@@ -45,10 +44,11 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     failed = _failed_run(evidence, deployment)
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
-    sources = tuple(_journal(evidence, deployment, run) for run in runs)
+    at_last = 2 if deployment.state == "activating" else 1  # the run that failed before this start, too
+    sources = tuple(_journal(evidence, deployment, run, at_last) for run in runs)
     if not _hold_its_words(sources) and deployment.manager == "systemd-user":
         # before systemd 246 journald knew no invocation of a user's unit
-        sources = (replace(_journal(evidence, deployment, ""), last_runs=len(runs)),)
+        sources = (_journal(evidence, deployment, "", len(runs)),)
     if not _hold_its_words(sources):
         output = output_of(evidence, deployment, len(runs))
         sources = (*sources, output) if output else sources
@@ -66,15 +66,19 @@ def _hold_its_words(sources: Iterable[LogSource]) -> bool:
     return any(journal_holds_its_words(source.data[:]) for source in sources)
 
 
-def _journal(evidence: Evidence, deployment: Deployment, invocation: str) -> LogSource:
-    """In windows where the host can find them, otherwise whole."""
+def _journal(evidence: Evidence, deployment: Deployment, invocation: str, last_runs: int) -> LogSource:
+    """In windows where the host can find them, otherwise whole.
+
+    Without an invocation, which systemd before 232 does not have, `last_runs` are told apart by their words.
+    """
     unit, questions = deployment.unit, about_units_of(deployment.manager)
     answer = evidence.ask(questions.windows(unit, invocation)) if invocation else None
     if answer is None or not answer.value:
         answer = evidence.ask(questions.journal(unit, invocation))
     if answer.value is None:
         raise _unreadable(evidence, unit, answer)
-    return LogSource(f"journal of {unit}", answer.value.encode("utf-8", "replace"), answer.partial)
+    data = answer.value.encode("utf-8", "replace")
+    return LogSource(f"journal of {unit}", data, answer.partial, last_runs=0 if invocation else last_runs)
 
 
 def _failed_run(evidence: Evidence, deployment: Deployment) -> str:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,8 +86,8 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machine(suite: str) -> Iterator[Machine]:
-    """A booted box of the suite on which both units have crashed."""
+def machine(suite: str, more: Mapping[str, Content] | None = None, calm: int = 20_000) -> Iterator[Machine]:
+    """A booted box of the suite on which both units have crashed after `calm` lines, with more files."""
     with socket.socket() as probe:  # boxes share this machine's loopback
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -98,15 +98,16 @@ def machine(suite: str) -> Iterator[Machine]:
             "Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.11\n"
         )
         files: dict[str, Content] = {
+            **(more or {}),
             "/opt/packages": packages,
             "/opt/server.py": SERVER.read_text(),
             "/srv/a model/config.json": _MODEL,
-            f"/etc/systemd/system/{UNIT}": _SERVICE.format(port=port, calm=20_000),
+            f"/etc/systemd/system/{UNIT}": _SERVICE.format(port=port, calm=calm),
             "/etc/systemd/journald.conf.d/all.conf": "[Journal]\nRateLimitIntervalSec=0\n",
             "/etc/systemd/system/user@.service.d/runtime.conf": _MANAGER,
             "/etc/systemd/user/dbus.socket": _BUS_SOCKET,
             "/etc/systemd/user/dbus.service": _BUS,
-            "/home/ops/.config/systemd/user/own-kimi.service": _SERVICE.format(port=port, calm=20_000),
+            "/home/ops/.config/systemd/user/own-kimi.service": _SERVICE.format(port=port, calm=calm),
         }
         with Box(HOST, suite=suite, files=files) as box:
             box.run(_SETUP, check=True)
