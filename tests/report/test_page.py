@@ -354,7 +354,7 @@ def test_the_command_writes_a_report(tmp_path: Path, name: str):
         ),
         ('{"schema": "triage.run/1"}', "r.html", "not as docs/json.md has it"),
         ('{"schema": "triage.diagnosis/1", "deployment": 3}', "r.md", "not as docs/json.md has it"),
-        ("{}", "r.pdf", "a report ends in .html or .md"),
+        ("{}", "r.pdf", "a report ends in .html, .md or .xml"),
     ],
 )
 def test_what_is_no_document_is_refused(tmp_path: Path, content: str, output: str, said: str):

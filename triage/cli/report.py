@@ -11,13 +11,13 @@ import typer
 
 from triage.errors import UsageError
 
-SUFFIXES = (".html", ".md")
+SUFFIXES = (".html", ".md", ".xml")
 ReportOption = Annotated[
     Path | None,
     typer.Option(
         "--report",
         metavar="FILE",
-        help="Write a report too: .html for a page, .md for a ticket.",
+        help="Write a report too: .html for a page, .md for a ticket, .xml for a CI system (JUnit).",
         show_default=False,
     ),
 ]
@@ -34,11 +34,14 @@ def report(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The report: .html for a page, .md for a ticket."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The report: .html for a page, .md for a ticket, .xml for a CI system (JUnit).",
         ),
     ],
 ) -> None:
-    """Make one self-contained HTML page, or Markdown for a ticket, of the results in DOCUMENTs."""
+    """Make one self-contained HTML page, Markdown for a ticket, or JUnit XML, of the results in DOCUMENTs."""
     from triage.report.documents import read_document
 
     require_suffix(output)
@@ -50,11 +53,13 @@ def write_report(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
     from jinja2 import UndefinedError
 
     from triage.files import write_atomically
+    from triage.report.junit import junit_of
     from triage.report.markdown import markdown
     from triage.report.page import page
 
+    writers = dict(zip(SUFFIXES, (page, markdown, junit_of), strict=True))
     try:
-        text = (page if output.suffix == ".html" else markdown)(documents)
+        text = writers[output.suffix](documents)
     except (UndefinedError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(
             "making the report",
@@ -70,5 +75,5 @@ def require_suffix(output: Path | None) -> None:
     """Raises UsageError, before anything is done, where no report could be written in the end."""
     if output is not None and output.suffix not in SUFFIXES:
         raise UsageError(
-            "making the report", str(output), "a report ends in .html or .md", "name such a file"
+            "making the report", str(output), "a report ends in .html, .md or .xml", "name such a file"
         )

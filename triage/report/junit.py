@@ -1,34 +1,120 @@
-"""JUnit XML of a replay, for CI systems."""
+"""JUnit XML for CI systems: of a replay, and of whatever has parts that can fail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 from triage.replay import Replayed
-from triage.report.safe import safe
+from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.safe import safe as shown
+
+BAD = ("failed", "refused", "confirmed", "likely", "possible", "unknown")  # what a part's status can be
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case; `failures` say why it failed, `skipped` why it was not done."""
+
+    name: str
+    failures: tuple[str, ...] = ()
+    skipped: str = ""
+    seconds: float = 0.0
 
 
 def junit(results: Sequence[Replayed]) -> str:
     """One test suite, one test case a captured case, a failure with every difference."""
-    failed = sum(bool(result.differences) for result in results)
-    seconds = sum(result.seconds for result in results)
+    cases = [
+        Case(item.name, tuple(f"{one.part} {one.text}" for one in item.differences), seconds=item.seconds)
+        for item in results
+    ]
+    return _text(_suite("triage replay", "triage.replay", cases))
+
+
+def junit_of(documents: Sequence[Mapping[str, Any]]) -> str:
+    """A test suite for each run, host or result, with a test case for each of its parts.
+
+    Raises ValueError for documents of which nothing can fail.
+    """
+    root = ElementTree.Element("testsuites")
+    for document in documents:
+        wholes = list(overviews(document))
+        suites = [_suite(whole.title, "triage", list(_parts(whole))) for whole in wholes]
+        for part in () if wholes else sections(document):
+            suites.append(_suite(part.title or document["schema"], "triage", list(_checks(part))))
+        root.extend(suite for suite in suites if len(suite))
+    if not len(root):
+        raise ValueError("nothing in it can fail")
+    return _text(root)
+
+
+def _parts(whole: Overview) -> Iterator[Case]:
+    for part in whole.parts:
+        bad, left = part.status in BAD, part.status == "skipped"
+        told = part.summary or part.status
+        yield Case(part.title, (told,) if bad else (), told if left else "")
+
+
+def _checks(part: Section) -> Iterator[Case]:
+    """What of a result can fail."""
+    document = part.document
+    if part.kind == "diagnosis":
+        for incident in document["incidents"]:
+            verdict = incident["verdict"]
+            yield Case(incident["id"], (f"{verdict['category']}, {verdict['certainty']}",))
+        if not document["incidents"]:
+            yield Case("no incident")
+    elif part.kind == "verification":
+        yield from _verified(document, part.alone)
+    elif part.kind == "patch":
+        for patch in document["patches"]:
+            yield Case(f"{patch['id']}: {patch['state']}")
+
+
+def _verified(document: Mapping[str, Any], alone: bool) -> Iterator[Case]:
+    start = document["start"]
+    yield Case(
+        "it starts and answers", () if start["ready"] else (start["failure"],), seconds=start["seconds"]
+    )
+    levels = dict.fromkeys(one["concurrency"] for one in document["metrics"])
+    for level in levels:
+        at = [one for one in document["metrics"] if one["concurrency"] == level]
+        failed = [f"{count} x {kind}" for one in at for kind, count in one["failures"].items()]
+        yield Case(f"{level} at once", tuple(failed))
+    verdict = document["verdict"]
+    worse = verdict == "failed" or (alone and verdict == "worse")
+    yield Case("the verdict", (f"{verdict}: {document['reason']}",) if worse else ())
+
+
+def _suite(name: str, of: str, cases: Sequence[Case]) -> ElementTree.Element:
     suite = ElementTree.Element(
         "testsuite",
-        name="triage replay",
-        tests=str(len(results)),
-        failures=str(failed),
+        name=safe(name),
+        tests=str(len(cases)),
+        failures=str(sum(bool(case.failures) for case in cases)),
         errors="0",
-        skipped="0",
-        time=f"{seconds:.3f}",
+        skipped=str(sum(bool(case.skipped) for case in cases)),
+        time=f"{sum(case.seconds for case in cases):.3f}",
     )
-    for result in results:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="triage.replay", name=safe(result.name), time=f"{result.seconds:.3f}"
+    for case in cases:
+        node = ElementTree.SubElement(
+            suite, "testcase", classname=of, name=safe(case.name), time=f"{case.seconds:.3f}"
         )
-        if result.differences:
-            told = [safe(f"{difference.part} {difference.text}") for difference in result.differences]
-            failure = ElementTree.SubElement(case, "failure", message=told[0])
-            failure.text = "\n".join(told)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        if case.failures:
+            told = [safe(each) for each in case.failures]
+            ElementTree.SubElement(node, "failure", message=told[0]).text = "\n".join(told)
+        elif case.skipped:
+            ElementTree.SubElement(node, "skipped", message=safe(case.skipped))
+    return suite
+
+
+def safe(text: str) -> str:
+    """Without the two characters that are none in XML beside what is harmful anywhere."""
+    return shown(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+def _text(root: ElementTree.Element) -> str:
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
