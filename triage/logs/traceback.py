@@ -46,7 +46,7 @@ _REPEAT = re.compile(r"\s*\[Previous line repeated (\d{1,9}) more times?\]")
 _CARET = re.compile(r"\s*[\^~][\^~\s]*$")
 _MEMBER = re.compile(r"\s*\+[-+]+ ?(?:(?:\d{1,6}|\.\.\.) -+)?$")
 _EXCEPTION = re.compile(
-    r"((?:[A-Za-z_]\w{0,100}\.){0,16}(?:[A-Z]\w{0,100}|error|timeout|gaierror|herror)(?:\(\w{1,100}\))?)"
+    r"((?:[A-Za-z_]\w{0,100}\.){0,16}(?:[A-Z]\w{0,100}|nixl\w{1,40}Error|error|timeout|gaierror|herror)(?:\(\w{1,100}\))?)"
     r"(?::(?: (.*)|$)|$)",
     re.DOTALL,
 )
