@@ -6,9 +6,11 @@ import pytest
 
 from tests.verify.test_compare import figures, result
 from triage.cli import actions
-from triage.errors import UsageError
+from triage.errors import UnreachableError, UsageError
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.local import LocalConnection
+from triage.playbook.model import ConsentAsked
+from triage.verify import exclusion
 from triage.verify.bench import Bench, Measured
 
 TP8, PP8 = Layout(tp=8), Layout(pp=8)
@@ -22,8 +24,9 @@ TP8, PP8 = Layout(tp=8), Layout(pp=8)
         (PP8, ("its command is not as it was",), False, "recommended: pp8; why"),
     ],
 )
-def test_bench_gives_the_document_of_the_command(monkeypatch, best, notes, ok: bool, summary: str):
+def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, notes, ok: bool, summary: str):
     asked = []
+    monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
 
     def bench(connection: object, deployment: object, layouts: object, options: object, *_: object) -> Bench:
         asked.append((layouts, options))
@@ -39,3 +42,30 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, best, notes, ok: b
     assert (layouts, options.timeout, options.repeats, options.requests) == ([TP8, PP8], 60, 2, 8)
     with pytest.raises(UsageError):
         actions._STEPS["bench"](LocalConnection(), {"layouts": "tp8,,"})
+
+
+@pytest.mark.parametrize(
+    ("do", "arguments", "told"),
+    [
+        ("verify", {}, " runs: kimi.service"),
+        ("bench", {"unit": "other.service"}, " runs: other.service"),
+        ("verify", {"restart": False}, ""),
+        ("patch", {}, ""),
+    ],
+)
+def test_of_a_step_that_restarts_it_is_told_what_runs(monkeypatch, do: str, arguments, told: str):
+    def discover(evidence: object, unit: str) -> tuple[Deployment]:
+        return (Deployment(unit or "kimi.service"),)
+
+    monkeypatch.setattr("triage.evidence.discovery.discover", discover)
+    monkeypatch.setattr("triage.verify.drain.outlook", lambda connection, one: f" runs: {one.name}")
+    asked = ConsentAsked("Step", do, "gpu01", arguments)
+    assert actions._outlook(LocalConnection(), asked) == told
+
+
+def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
+    def discover(evidence: object, unit: str) -> None:
+        raise UnreachableError("find", "a service", "there is none", "")
+
+    monkeypatch.setattr("triage.evidence.discovery.discover", discover)
+    assert actions._outlook(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify import drain as module
 from triage.verify.client import Client, Running
-from triage.verify.drain import drain, fate, running
+from triage.verify.drain import drain, fate, outlook, running
 from triage.verify.events import Draining, Event
 
 SGLANG = (
@@ -131,3 +132,15 @@ def test_where_none_runs_nothing_is_said():
 )
 def test_what_becomes_of_them_depends_on_the_engine(engine, timeout: str, said: str):
     assert said in fate(Deployment("x", engine=engine, arguments={"shutdown-timeout": timeout}))
+
+
+def test_who_is_asked_for_a_restart_is_told():
+    with FakeServer() as server:
+        server.told = {"/v1/loads?include=core": SGLANG}
+        deployment = Deployment("x", engine="vllm", python=sys.executable, port=server.port)
+        assert outlook(LocalConnection(), deployment) == ""
+        with busy(server, 2, 2.0):
+            told = outlook(LocalConnection(), deployment)
+    assert told == " 2 running requests there now; a restart breaks them off"
+    assert outlook(LocalConnection(), Deployment("x")) == ""  # nobody knows its port
+    assert outlook(LocalConnection(), replace(deployment, python="/no/such")) == ""
