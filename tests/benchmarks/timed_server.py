@@ -1,82 +1,177 @@
-"""An OpenAI-compatible server of known timing, which records what it really did.
+"""An OpenAI-compatible server of known timing that streams to hundreds of clients, and tells what it did.
 
     python -m tests.benchmarks.timed_server TTFT ITL      seconds; prints its port
 
-Every piece of text has a moment at which it is due; `GET /truth` tells the medians of what was written
-when, of all requests since the last time, counted from the moment when the kernel had the request.
+Every piece of text has a moment at which it is due; `GET /truth` tells the medians of what was sent when, of
+all requests since the last time. A request is there when the kernel received its last byte, by the kernel's
+own stamp; a piece is sent when the call that sends it begins, which over loopback is some 30 us before the
+other side has it. How late this program is does not matter to the truth, then, and is told as well.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import heapq
 import json
+import select
 import socket
-import struct
 import sys
-from itertools import pairwise
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count, pairwise
 from statistics import median
 from typing import Any
 
+from triage.verify.agent import ask_for_stamps, lateness
+
 MODEL = "tiny"
-LAST_DATA_RECEIVED = 52  # bytes into Linux's struct tcp_info
-WRITTEN: list[tuple[float, list[float]]] = []  # when the request was there, and when each piece was written
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+clock = time.perf_counter
 
 
-async def serve(ttft: float, itl: float) -> None:
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                await answer(head, reader, writer, ttft, itl)
-        writer.close()
+@dataclass
+class Stream:
+    """One request that is being answered. Times on `clock`."""
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    async with server:
-        await server.serve_forever()
+    arrived: float
+    tokens: int
+    chat: bool
+    usage: dict[str, int] | None
+    sent: list[float] = field(default_factory=list)
 
 
-async def answer(
-    head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ttft: float, itl: float
-) -> None:
-    arrived = asyncio.get_running_loop().time()
-    method, path = head.split(b" ", 2)[:2]
-    if method == b"GET":
-        reply(writer, {"/truth": truth}.get(path.decode(), listed)())
-        return
-    received = arrived - waited(writer)
-    if b"content-length:" not in head.lower():
-        reply(writer, listed())
-        return
-    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r")[0])
-    body = json.loads(await reader.readexactly(length))
-    count = body.get("max_tokens") or body.get("max_completion_tokens") or 16
-    chat = "messages" in body
-    usage = {"prompt_tokens": len(json.dumps(body.get("prompt") or body["messages"]).split())}
-    usage |= {"completion_tokens": count, "total_tokens": usage["prompt_tokens"] + count}
-    if not body.get("stream"):
-        text = {"message": {"role": "assistant", "content": " a" * count}} if chat else {"text": " a" * count}
-        reply(writer, event(chat, {**text, "finish_reason": "length"}, usage))
-        return
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-    written = []
-    for number in range(count):
-        due = arrived + ttft + number * itl
-        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
-        text = {"delta": {"content": f" w{number}"}} if chat else {"text": f" w{number}"}
-        last = number == count - 1
-        chunk(writer, event(chat, {**text, "finish_reason": "length" if last else None}))
-        written.append(asyncio.get_running_loop().time())
-    if (body.get("stream_options") or {}).get("include_usage"):
-        chunk(writer, {**event(chat, {}, usage), "choices": []})
-    writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
-    WRITTEN.append((received, written))
+@dataclass
+class Client:
+    socket: socket.socket
+    arrived: float = 0.0
+    buffer: bytes = b""
+    stream: Stream | None = None
 
 
-def waited(writer: asyncio.StreamWriter) -> float:
-    """Seconds since the kernel received the last bytes of a connection: what this program was late by."""
-    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    return float(struct.unpack_from("I", info, LAST_DATA_RECEIVED)[0]) / 1000
+class Server:
+    def __init__(self, ttft: float, itl: float) -> None:
+        self.ttft, self.itl = ttft, itl
+        self.clients: dict[int, Client] = {}
+        self.due: list[tuple[float, int, Client]] = []
+        self.order = count()
+        self.done: list[Stream] = []
+        self.late: list[float] = []
+        self.poll = select.epoll()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.listener.setblocking(False)
+        self.listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ask_for_stamps(self.listener)  # a connection has what its listener has
+        self.poll.register(self.listener, select.EPOLLIN)
+
+    def serve(self) -> None:
+        print(self.listener.getsockname()[1], flush=True)
+        while True:
+            wait = max(0.0, self.due[0][0] - clock()) if self.due else -1
+            for descriptor, _ in self.poll.poll(wait):
+                if descriptor == self.listener.fileno():
+                    self.accept()
+                else:
+                    self.receive(self.clients[descriptor])
+            while self.due and self.due[0][0] <= clock():
+                due, _, client = heapq.heappop(self.due)
+                self.step(client, due)
+
+    def accept(self) -> None:
+        while True:
+            try:
+                accepted, _ = self.listener.accept()
+            except BlockingIOError:
+                return
+            accepted.setblocking(False)
+            self.clients[accepted.fileno()] = Client(accepted)
+            self.poll.register(accepted, select.EPOLLIN)
+            self.receive(self.clients[accepted.fileno()])
+
+    def receive(self, client: Client) -> None:
+        try:
+            data, stamps, _, _ = client.socket.recvmsg(1 << 20, 64)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data, stamps = b"", []
+        if not data:
+            self.close(client)
+            return
+        client.arrived = clock() - lateness(stamps)
+        client.buffer += data
+        head, found, rest = client.buffer.partition(b"\r\n\r\n")
+        _, _, length = head.lower().partition(b"content-length:")
+        size = int(length.partition(b"\r")[0] or 0)
+        if found and len(rest) >= size:
+            client.buffer = rest[size:]
+            self.answer(client, head.split(b" ", 2)[1].decode(), rest[:size])
+
+    def close(self, client: Client) -> None:
+        self.poll.unregister(client.socket)
+        del self.clients[client.socket.fileno()]
+        client.socket.close()
+        client.stream = None
+
+    def answer(self, client: Client, path: str, body: bytes) -> None:
+        if not body:
+            send_whole(client, self.truth() if path == "/truth" else listed())
+            return
+        asked = json.loads(body)
+        tokens = asked.get("max_tokens") or asked.get("max_completion_tokens") or 16
+        chat = "messages" in asked
+        prompt = len(json.dumps(asked.get("prompt") or asked["messages"]).split())
+        usage = {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
+        if not asked.get("stream"):
+            text = " a" * tokens
+            part = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+            send_whole(client, event(chat, {**part, "finish_reason": "length"}, usage))
+            return
+        counted = (asked.get("stream_options") or {}).get("include_usage")
+        client.stream = Stream(client.arrived, tokens, chat, usage if counted else None)
+        client.socket.send(HEAD)
+        heapq.heappush(self.due, (client.arrived + self.ttft, next(self.order), client))
+
+    def step(self, client: Client, due: float) -> None:
+        """Send the next piece of a stream."""
+        stream = client.stream
+        if stream is None:
+            return
+        data = piece(stream.chat, len(stream.sent), len(stream.sent) == stream.tokens - 1)
+        now = clock()
+        try:
+            client.socket.send(data)
+        except ConnectionError:
+            client.stream = None
+            return
+        stream.sent.append(now)
+        self.late.append(now - due)
+        if len(stream.sent) < stream.tokens:
+            due = stream.arrived + self.ttft + len(stream.sent) * self.itl
+            heapq.heappush(self.due, (due, next(self.order), client))
+            return
+        last = chunk({**event(stream.chat, {}, stream.usage), "choices": []}) if stream.usage else b""
+        client.socket.send(last + END)
+        client.stream = None
+        self.done.append(stream)
+
+    def truth(self) -> dict[str, float]:
+        """Medians in ms, since the last time. `late`: of a piece, after it was due."""
+        done, late = [one for one in self.done if len(one.sent) > 1], self.late
+        self.done, self.late = [], []
+        gaps = [later - earlier for one in done for earlier, later in pairwise(one.sent)]
+        return {
+            "requests": len(done),
+            "ttft_ms": 1000 * median(one.sent[0] - one.arrived for one in done) if done else 0,
+            "itl_ms": 1000 * median(gaps) if gaps else 0,
+            "late_ms": 1000 * median(late) if late else 0,
+        }
+
+
+@cache
+def piece(chat: bool, number: int, last: bool) -> bytes:
+    text = {"delta": {"content": f" w{number}"}} if chat else {"text": f" w{number}"}
+    return chunk(event(chat, {**text, "finish_reason": "length" if last else None}))
 
 
 def event(chat: bool, choice: dict[str, Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
@@ -85,32 +180,20 @@ def event(chat: bool, choice: dict[str, Any], usage: dict[str, int] | None = Non
     return found | ({"usage": usage} if usage else {})
 
 
-def chunk(writer: asyncio.StreamWriter, value: dict[str, Any]) -> None:
+def chunk(value: dict[str, Any]) -> bytes:
     data = b"data: " + json.dumps(value).encode() + b"\n\n"
-    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def reply(writer: asyncio.StreamWriter, value: object) -> None:
+def send_whole(client: Client, value: object) -> None:
     data = json.dumps(value).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-    writer.write(head.encode() + data)
+    client.socket.send(head.encode() + data)
 
 
 def listed() -> dict[str, Any]:
     return {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
 
 
-def truth() -> dict[str, float]:
-    """Medians in ms, since the last time."""
-    whole = [(arrived, written) for arrived, written in WRITTEN if len(written) > 1]
-    WRITTEN.clear()
-    gaps = [later - earlier for _, written in whole for earlier, later in pairwise(written)]
-    return {
-        "requests": len(whole),
-        "ttft_ms": 1000 * median(written[0] - arrived for arrived, written in whole) if whole else 0,
-        "itl_ms": 1000 * median(gaps) if gaps else 0,
-    }
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1]), float(sys.argv[2])))
+    Server(float(sys.argv[1]), float(sys.argv[2])).serve()
