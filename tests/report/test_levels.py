@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from triage.report.levels import level, levels
+from triage.report.levels import level, levels, rows
 
 
 def one(concurrency: int, ttft: float | None, **more: Any) -> dict[str, Any]:
@@ -21,6 +21,14 @@ def test_repeats_of_a_level_are_one_line():
         {"timed out": 2},
         80.0,
     )
+
+
+def test_what_the_engines_own_tool_measured_follows():
+    tool = {"tool": "vllm bench serve", "metrics": [one(1, 25.0)], "note": "", "failure": ""}
+    ours = {"metrics": [one(1, 20.0), one(1, 22.0)]}
+    told = [(row["level"], row["by"], row["ttft_ms"]) for row in rows({**ours, "by_tool": tool})]
+    assert told == [("1", "", 21.0), ("1", "vllm bench serve", 25.0)]
+    assert len(list(rows(ours))) == len(list(rows({**ours, "by_tool": None}))) == 1
 
 
 def test_a_document_from_before_there_were_rates():

@@ -19,7 +19,10 @@ from tests.verify.server import FakeServer
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
+from triage.report.documents import cleaned
 from triage.report.json import verification
+from triage.report.markdown import markdown
+from triage.report.page import page
 from triage.report.verification import lines
 from triage.verify import toolagent
 from triage.verify.history import History
@@ -250,6 +253,9 @@ def test_its_figures_stand_beside_ours(engine: Engine, tmp_path: Path):
     text = "\n".join(line.plain for line in lines(result))
     assert "the same by sglang.bench_serving (sglang does not say" in text
     assert text.count("decode tok/s") == 2
+    told = cleaned(verification(result, None))
+    assert "| 4, `sglang.bench_serving` | " in markdown([told])
+    assert "<td>4, sglang.bench_serving</td>" in page([told])
     assert verification(result, None)["by_tool"]["metrics"][0]["ttft_ms"] == result.by_tool.metrics[0].ttft_ms
 
 
@@ -259,8 +265,8 @@ def test_a_tool_that_fails_is_told_beside_our_figures(engine: Engine, tmp_path: 
         deployment = replace(engine("sys.exit('Warmup failed')"), port=server.port)
         result = verify(LocalConnection(), deployment, options, history=History(tmp_path / "history"))
     assert result.verdict == "inconclusive"
-    text = "\n".join(line.plain for line in lines(result))
-    assert "sglang.bench_serving measured nothing: exit status 1: Warmup failed" in text
+    assert result.notes == ("sglang.bench_serving measured nothing: exit status 1: Warmup failed",)
+    assert "the same by" not in "\n".join(line.plain for line in lines(result))
 
 
 def test_without_a_tool_nothing_is_restarted(tmp_path: Path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -16,6 +16,16 @@ def levels(metrics: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for one in metrics:
         found.setdefault((one.get("rate", 0.0), one["concurrency"]), []).append(one)
     return [_together(repeats) for _, repeats in sorted(found.items())]
+
+
+def rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of a verification, and then those `by` the engine's own tool."""
+    sides = [{"tool": "", "metrics": document["metrics"]}]
+    if document.get("by_tool"):  # which an older document lacks
+        sides.append(document["by_tool"])
+    for side in sides:
+        for one in levels(side["metrics"]):
+            yield {**one, "by": side["tool"]}
 
 
 def level(one: Mapping[str, Any]) -> str:

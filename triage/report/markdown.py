@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from triage.report.documents import Overview, Section, overviews, sections
-from triage.report.levels import levels
+from triage.report.levels import rows
 from triage.report.markup import block, code, word
 from triage.report.page import story
 from triage.report.tables import tables
@@ -113,9 +113,10 @@ def _verification(part: Section) -> Iterator[str]:
     if document["metrics"]:
         yield "| streams | TTFT ms | ITL ms | decode tok/s | all tok/s | completed | failed |"
         yield "|---|---|---|---|---|---|---|"
-        for one in levels(document["metrics"]):
+        for one in rows(document):
             figures = (one["ttft_ms"], one["itl_ms"], one["decode_rate"], one["output_throughput"])
-            cells = (one["level"], *map(story.figure, figures), one["completed"], one["failed"])
+            level = f"{one['level']}, {code(one['by'])}" if one["by"] else one["level"]
+            cells = (level, *map(story.figure, figures), one["completed"], one["failed"])
             yield f"| {' | '.join(map(str, cells))} |"
         yield ""
     yield from _list(code(note) for note in document["notes"])

@@ -10,7 +10,7 @@ from rich.text import Text
 from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
-from triage.verify.model import ByTool, Change, Metrics, Verification
+from triage.verify.model import Change, Metrics, Verification
 
 VERDICTS = {
     "better": "bold green",
@@ -65,8 +65,9 @@ def lines(result: Verification) -> Iterator[Text]:
         yield Text(f"it answered: {safe_line(result.sample, 80)}")
     if result.metrics:
         yield from _metrics(result.metrics)
-    if result.by_tool is not None:
-        yield from _by_tool(result.by_tool)
+    if result.by_tool is not None and result.by_tool.metrics:
+        yield Text(safe_line(f"the same by {result.by_tool.tool} ({result.by_tool.note}):"))
+        yield from _metrics(result.by_tool.metrics)
     for change in result.changes:
         yield Text(f"  {safe_line(_change(change))}")
     for note in result.notes:
@@ -76,14 +77,6 @@ def lines(result: Verification) -> Iterator[Text]:
         (result.verdict, VERDICTS[result.verdict]),
         f": {safe_line(result.reason)}",
     )
-
-
-def _by_tool(found: ByTool) -> Iterator[Text]:
-    if found.failure:
-        yield Text(safe_line(f"{found.tool} measured nothing: {found.failure}"), "yellow")
-        return
-    yield Text(safe_line(f"the same by {found.tool} ({found.note}):"))
-    yield from _metrics(found.metrics)
 
 
 def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:

@@ -26,7 +26,7 @@ from triage.verify.events import (
 from triage.verify.exercise import answer_before, changed_answers, exercise
 from triage.verify.history import History
 from triage.verify.measure import measure, shapes_of
-from triage.verify.model import ByTool, Start, Verification
+from triage.verify.model import Start, Verification
 from triage.verify.options import Options
 from triage.verify.readiness import check_running, restart_and_wait
 from triage.verify.service import Service, service_of
@@ -159,15 +159,19 @@ class _Run:
             result = replace(result, loads=found.loads, metrics=found.metrics, repeats=found.repeats)
             result = replace(result, notes=(*result.notes, *paces))
             if options.tool:
-                result = replace(result, by_tool=self._by_tool(result.model))
+                result = self._by_tool(result)
         return self._still_there(result)
 
-    def _by_tool(self, model: str) -> ByTool:
+    def _by_tool(self, result: Verification) -> Verification:
         options, deployment, connection = self._options, self._deployment, self._connection
-        shapes = shapes_of(options)
-        self._on_event(ToolStarted(tool.require(connection, deployment), len(shapes)))
-        found = tool.measure(connection, deployment, shapes, model, options.tool_timeout, options.api_key)
-        return replace(found, failure=self._client.redact(found.failure))
+        shapes, name = shapes_of(options), tool.require(connection, deployment)
+        self._on_event(ToolStarted(name, len(shapes)))
+        found = tool.measure(
+            connection, deployment, shapes, result.model, options.tool_timeout, options.api_key
+        )
+        failure = self._client.redact(found.failure)
+        notes = (f"{name} measured nothing: {failure}",) if failure else ()
+        return replace(result, by_tool=replace(found, failure=failure), notes=(*result.notes, *notes))
 
     def _exercised(self, result: Verification, like: Reply, earlier: str) -> Verification:
         found = exercise(self._client, like, earlier)

@@ -48,7 +48,7 @@ def _environment() -> Environment:
         explanation=story.explanation,
         curves=charts.curves,
         level=levels.level,
-        levels=levels.levels,
+        rows=levels.rows,
         starts=charts.phases,
         tables=tables,
     )
