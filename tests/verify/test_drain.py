@@ -105,7 +105,7 @@ def test_a_restart_waits_for_running_requests(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("patience", [0, 0.3])
 def test_it_does_not_wait_for_ever(patience: float):
-    with FakeServer() as server, busy(server, 1, 3.0):
+    with FakeServer() as server, busy(server, 1, 2.0):
         server.told = {"/v1/loads?include=core": SGLANG}
         told = drain(client_of(server), Deployment("x", engine="sglang"), patience, lambda event: None)
     assert told == (
