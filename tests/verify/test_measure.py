@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.verify.test_compare import BEFORE
 from triage.verify import measure as module
 from triage.verify.client import Reply
+from triage.verify.compare import compare
 from triage.verify.events import Event, LoadStarted
 from triage.verify.measure import Measured, measure, shapes_of
 from triage.verify.model import Load, Request
@@ -100,6 +105,29 @@ def test_a_good_figure_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch):
 
     fast, slow = (Scripted(monkeypatch, restless(base)).measured() for base in (0.01, 0.04))
     assert 6 < len(fast.metrics) == len(slow.metrics)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, source: random.Random, faster: float) -> str:
+    """The verdict on a service that is faster by so much, of two whose repeats vary by 3 %."""
+    results = []
+    for base in (0.02, 0.02 / (1 + faster)):
+
+        def noisy(repeat: int, shape: Shape, base: float = base) -> float:
+            return base * source.gauss(1.0, 0.03)
+
+        found = Scripted(monkeypatch, noisy).measured()
+        results.append(replace(BEFORE, metrics=found.metrics, repeats=found.repeats))
+    return compare(results[1], results[0]).verdict
+
+
+def test_verdicts_with_the_stopping_rule_are_right_most_of_the_time(monkeypatch: pytest.MonkeyPatch):
+    source = random.Random(7)
+    alike = Counter(judged(monkeypatch, source, 0.0) for _ in range(100))
+    faster = Counter(judged(monkeypatch, source, 0.10) for _ in range(100))
+    assert alike["better"] + alike["worse"] <= 5
+    assert alike["same"] >= 80
+    assert faster["better"] >= 90
+    assert faster["worse"] == 0
 
 
 def test_what_is_asked_for():

@@ -38,7 +38,10 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 _UNIT = Argument("text", 'the systemd unit; "" where a host has but one')
 _PATCH = Argument("text", "the id of a patch", required=True)
 _CONCURRENCY = Argument("whole number", "requests at once, beside a load of one at a time", span=(1, 256))
-_REPEATS = Argument("whole number", "how often each load is measured", span=(1, 100))
+_REPEATS = Argument("whole number", "how often each load is measured at least", span=(1, 100))
+_MOST_REPEATS = Argument(
+    "whole number", "how often at most, until the spread allows a verdict", span=(1, 100)
+)
 
 _DRAIN = Argument(
     "number", "seconds that a restart waits for running requests to end; 0: not at all", span=(0, 86_400)
@@ -76,6 +79,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
         "concurrency": _CONCURRENCY,
         "repeats": _REPEATS,
+        "most_repeats": _MOST_REPEATS,
         "tool": Argument("true or false", "measure with the engine's own benchmark as well"),
         "api_key_env": Argument("text", "environment variable here that holds the API key"),
     },
@@ -87,6 +91,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "requests": Argument("whole number", "requests of one load", span=(1, 10_000)),
         "concurrency": _CONCURRENCY,
         "repeats": _REPEATS,
+        "most_repeats": _MOST_REPEATS,
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
     "capture": {"unit": _UNIT, "output": Argument("text", "the directory of the case", required=True)},
