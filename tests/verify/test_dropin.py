@@ -153,6 +153,13 @@ def test_what_was_measured_is_told_before_the_rest_is_cut(machine: Machine, monk
     assert not machine.dropin.exists()
 
 
+def test_a_layout_is_not_compared_with_the_last_verification(machine: Machine, monkeypatch):
+    """Which may have been of another one."""
+    measuring(monkeypatch, machine, result(figures(20, 80), verdict="worse", compared_with="yesterday"))
+    found = machine.bench(Layout(tp=8)).measured[0].verification
+    assert (found.verdict, found.compared_with, found.arguments["tp"]) == ("inconclusive", "", "8")
+
+
 def test_a_layout_that_a_variable_overrules_has_failed(machine: Machine, monkeypatch):
     machine.runs(Layout(tp=4))
     measuring(monkeypatch, machine, result(figures(20, 80)))

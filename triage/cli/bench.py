@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,7 @@ from triage.cli.options import (
     connected,
     knowledge,
 )
+from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import one_host
 from triage.cli.verify import DrainOption, listener
 from triage.errors import ExitCode, RefusedError, TriageError
@@ -61,6 +63,7 @@ def bench(
     max_tokens: MaxTokensOption = "32",
     api_key_env: ApiKeyOption = "",
     format: FormatOption = Format.TEXT,
+    report: ReportOption = None,
     rules: RulesOption = None,
     ssh_config: SshConfigOption = None,
     host_key: HostKeyOption = HostKey.STRICT,
@@ -76,6 +79,7 @@ def bench(
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
 
+    require_suffix(report)
     wanted = layouts_of(layouts)
     loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
     options = replace(loads, drain=drain, timeout=timeout)
@@ -90,24 +94,27 @@ def bench(
             result = bench_on(connection, deployment, wanted, options, known, measured.append)
         except (KeyboardInterrupt, TriageError):
             if measured:
-                _show(measured[-1], format)
+                _show(measured[-1], format, report)
             raise
-    _show(result, format)
+    _show(result, format, report)
     if result.notes:
         raise typer.Exit(ExitCode.UNREACHABLE)
     raise typer.Exit(ExitCode.OK if result.best else ExitCode.FOUND)
 
 
-def _show(result: Bench, format: Format) -> None:
-    from triage.report import bench as report
-    from triage.report import json
+def _show(result: Bench, format: Format, report: Path | None) -> None:
+    from triage.report import bench as rendered
+    from triage.report import documents, json
 
+    document = rendered.document(result)
     if format is Format.JSON:
-        print(json.dumps(report.document(result)))
-        return
-    screen = console.stdout()
-    for line in report.lines(result):
-        screen.print(line, soft_wrap=True)
+        print(json.dumps(document))
+    else:
+        screen = console.stdout()
+        for line in rendered.lines(result):
+            screen.print(line, soft_wrap=True)
+    if report is not None:
+        write_report([documents.cleaned(document)], report)
 
 
 def layouts_of(names: str) -> list[Layout]:
