@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from triage.patching.transaction import HostTree
 if TYPE_CHECKING:
     from triage.pipeline import Finding
 
+TO_AN_IMAGE = ("--export", "dockerfile")
+
 
 def find_target(
     connection: Connection,
@@ -29,13 +32,15 @@ def find_target(
     every: bool = False,
     rules: Iterable[Path] = (),
     log_needed: bool = True,
+    changing: bool = True,
 ) -> Target:
     """The tree that serves on a host, and the patches that are asked for or proposed for it.
 
     Proposed are those for what failed last; with `every`, those for each incident of the log. Where
     there are none, those that were applied to the tree before. With `package_root` no service is
     looked for. `rules` are directories of further rules. Without `log_needed`, or where `ids` say what is
-    wanted, a log that cannot be read proposes nothing, and is no error. Raises TriageError.
+    wanted, a log that cannot be read proposes nothing, and is no error. To be `changing` anything is refused
+    in a container. Raises TriageError.
     """
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
@@ -44,6 +49,7 @@ def find_target(
     from triage.evidence.live import LiveEvidence
     from triage.pipeline import Knowledge, diagnose
     from triage.rules.load import load_rules
+    from triage.verify.containers import place_of
 
     evidence, knowledge = LiveEvidence(connection), Knowledge(load_rules(rules), tuple(known))
     try:
@@ -53,12 +59,13 @@ def find_target(
         if log_needed and not wanted:
             raise
         deployment, incidents = discover(evidence, unit)[0], ()
-    if deployment.container:
+    if deployment.container and changing:
+        each_start = ", in Kubernetes at each start" if deployment.manager in ("crictl", "kubectl") else ""
         raise RefusedError(
             "patching",
             f"container {deployment.name} on {connection.name}",
-            "a change in a container is gone with it; its image has to have the change",
-            "triage patch --help",
+            f"a change in a container is gone with it{each_start}; its image has to have the change",
+            shlex.join(("triage", "patch", connection.name, "--unit", deployment.name, *TO_AN_IMAGE)),
         )
     if not deployment.package_root:
         raise UnreachableError(
@@ -68,9 +75,13 @@ def find_target(
             f"triage patch {connection.name} --package-root .../site-packages/sglang --id PATCH",
         )
     root = deployment.package_root.rpartition("/")[0]
-    tree = HostTree(connection, [root], python or deployment.python, ledger)
+    place = place_of(connection, deployment)
+    tree = HostTree(place, [root], python or deployment.python, ledger)
     wanted = wanted or _proposed(incidents if every else incidents[-1:], known) or on_record(tree, known)
-    return Target(tree, deployment.package_root, wanted, _context(incidents), deployment.unit)
+    known_of = _context(incidents)
+    return Target(
+        tree, deployment.package_root, wanted, known_of, deployment.unit, container=deployment.container
+    )
 
 
 def _proposed(incidents: Iterable[Finding], known: Sequence[Patch]) -> tuple[Patch, ...]:

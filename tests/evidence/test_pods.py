@@ -194,5 +194,6 @@ def test_a_machine_without_kubectl(laptop: ScriptedHost) -> None:
 
 
 def test_a_pod_is_not_patched(laptop: ScriptedHost) -> None:
-    with pytest.raises(RefusedError, match="gone with it"):
+    with pytest.raises(RefusedError, match="gone with it, in Kubernetes at each start") as refused:
         find_target(laptop, (), unit=KIMI)
+    assert refused.value.next == f"triage patch gpu01 --unit {KIMI} --export dockerfile"

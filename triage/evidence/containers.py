@@ -63,8 +63,11 @@ def containers(evidence: Evidence, commands: Sequence[str]) -> tuple[Found, ...]
 
 def is_node(commands: Sequence[str]) -> bool:
     """Whether containers of Kubernetes run among these commands."""
-    programs = {posixpath.basename(command.partition(" ")[0]) for command in commands}
-    return bool(programs.intersection(KUBELETS)) or any(OF_A_KUBELET in command for command in commands)
+    return has_kubelet(commands) or any(OF_A_KUBELET in command for command in commands)
+
+
+def has_kubelet(commands: Iterable[str]) -> bool:
+    return any(posixpath.basename(command.partition(" ")[0]) in KUBELETS for command in commands)
 
 
 def on_node(evidence: Evidence) -> tuple[Container, ...]:

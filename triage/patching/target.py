@@ -25,7 +25,7 @@ class Target:
     """Which patches, on which tree of a host, and what is known of the deployment there.
 
     `package_root` is the directory of the engine's package, and `unit` what runs it; "" where no
-    service was looked for.
+    service was looked for. In a `container` nothing is to be changed.
     """
 
     tree: HostTree
@@ -33,6 +33,7 @@ class Target:
     patches: tuple[Patch, ...]
     context: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     unit: str = ""
+    container: str = ""
 
 
 def target_at(

@@ -11,12 +11,11 @@ from typing import Annotated, TypeVar
 from annotated_types import Ge
 
 from triage.errors import UnreachableError
-from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
 from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.jsontext import parse_json
-from triage.verify.containers import Inside
+from triage.verify.containers import place_of
 from triage.verify.model import Api, Lengths, Load, Request
 from triage.verify.plan import Ask, Shape, planned
 from triage.verify.service import reason_of
@@ -197,9 +196,7 @@ def client_of(
             "find the port of", deployment.name, "neither its arguments nor its engine say it", "ss -tlnp"
         )
     python = deployment.python or "python3"
-    container = container_of(deployment)
-    if container is not None:
-        connection = Inside(connection, *container)
+    connection = place_of(connection, deployment)
     return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api)
 
 

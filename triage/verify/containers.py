@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
-from triage.evidence.queries.containers import Tool
+from triage.evidence.queries.containers import Daemon
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.jsontext import parse_json
+from triage.verify.pods import InsidePod, pod_of
 from triage.verify.service import ServiceState, reason_of, refused
 
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
@@ -24,7 +25,7 @@ LEFT = ("removing", "paused", "stopping")
 class ContainerService:
     """One container. A run of it is named by the time when it was started."""
 
-    def __init__(self, connection: Connection, tool: Tool, id: str, name: str) -> None:
+    def __init__(self, connection: Connection, tool: Daemon, id: str, name: str) -> None:
         self.name = name
         self._connection = connection
         self._tool = tool
@@ -75,7 +76,7 @@ class ContainerService:
 class Inside:
     """Commands in a container instead of on its host: there are the service's interpreter and its address."""
 
-    def __init__(self, connection: Connection, tool: Tool, id: str) -> None:
+    def __init__(self, connection: Connection, tool: Daemon, id: str) -> None:
         self._connection = connection
         self._prefix = (tool, "exec", "--interactive", id)
         self.name = connection.name
@@ -101,4 +102,9 @@ class Inside:
 def place_of(connection: Connection, deployment: Deployment) -> Connection:
     """Where the service's interpreter is: in its container, or on the host itself."""
     container = container_of(deployment)
-    return connection if container is None else Inside(connection, *container)
+    if container is None:
+        return connection
+    tool, id = container
+    if tool == "crictl" or tool == "kubectl":
+        return InsidePod(connection, pod_of(connection, tool, id))
+    return Inside(connection, tool, id)

@@ -217,10 +217,14 @@ def service_of(connection: Connection, deployment: Deployment) -> Service | None
     """What restarts a deployment; None for a process of which nobody knows how it was started."""
     from triage.evidence.containers import container_of
     from triage.verify.containers import ContainerService
+    from triage.verify.pods import PodService, pod_of
 
     container = container_of(deployment)
     if container is not None:
-        return ContainerService(connection, *container, deployment.name)
+        tool, id = container
+        if tool == "crictl" or tool == "kubectl":
+            return PodService(connection, pod_of(connection, tool, id), deployment.name)
+        return ContainerService(connection, tool, id, deployment.name)
     own = deployment.manager == "systemd-user"
     return SystemdService(connection, deployment.unit, own) if deployment.unit else None
 

@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triage.errors import RefusedError, UnreachableError, UsageError
-from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
 from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.jsontext import parse_json
-from triage.verify.containers import Inside
+from triage.verify.containers import place_of
 from triage.verify.foreign import foreign_of
 from triage.verify.model import ByTool
 from triage.verify.plan import Shape
@@ -54,14 +53,13 @@ def measure(
     Raises as `require`; UnreachableError when the host cannot be used.
     """
     tool = require(connection, deployment)
-    container = container_of(deployment)
     job = {
         "commands": [command_of(deployment, shape, model) for shape in shapes],
         "environment": {**OFFLINE, **({"OPENAI_API_KEY": key} if key else {})},
-        "pid": None if container else deployment.serving_pid or deployment.main_pid,
+        "pid": None if deployment.container else deployment.serving_pid or deployment.main_pid,
         "timeout": timeout,
     }
-    reply = _run(Inside(connection, *container) if container else connection, deployment.python, tool, job)
+    reply = _run(place_of(connection, deployment), deployment.python, tool, job)
     results, why = reply["results"], str(reply["why"])
     if why:
         return ByTool(tool, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))

@@ -113,7 +113,16 @@ def show(
     with connected(reached, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
             target = find_target(
-                connection, known, id or (), unit, package_root, python, ledger, all, rule_directories(rules)
+                connection,
+                known,
+                id or (),
+                unit,
+                package_root,
+                python,
+                ledger,
+                all,
+                rule_directories(rules),
+                changing=apply,
             )
             target = replace(target, context={**target.context, **facts})
             plans = survey(target, settle=apply)
@@ -134,7 +143,7 @@ def show(
             _print_hint(host, plans, changes, target)
         elif any(plan.edits for _, plan in plans):
             ids = () if all else (patch.id for patch, plan in plans if plan.edits)
-            print(f"nothing was changed; next: {_command(host, ids)}")
+            print(f"nothing was changed; next: {_command(host, ids, target)}")
     if apply:
         _refuse_what_is_not_mended(host, plans, changes)
 
@@ -219,7 +228,10 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Targ
         print(f"a service that was started before it came runs the old source; {restart}")
 
 
-def _command(host: str, ids: Iterable[str]) -> str:
-    """What makes the change that was shown, ready to paste."""
+def _command(host: str, ids: Iterable[str], target: Target) -> str:
+    """What makes the change that was shown, or what makes it in the image, ready to paste."""
+    from triage.mending import TO_AN_IMAGE
+
     chosen = [word for id in ids for word in ("--id", id)]
-    return shlex.join(("triage", "patch", host, *again.given(*_KEPT), *chosen, "--apply"))
+    how = TO_AN_IMAGE if target.container else ("--apply",)
+    return shlex.join(("triage", "patch", host, *again.given(*_KEPT), *chosen, *how))

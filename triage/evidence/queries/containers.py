@@ -62,7 +62,8 @@ class Container:
     service: str = ""  # of docker compose
     shm_size: int = 0  # bytes of its own /dev/shm; 0 where it has that of the host, or of another container
     node: str = ""  # of the cluster, on which it runs
-    owner: str = ""  # what makes its pod anew: `ReplicaSet/kimi-6d5f8c7b9`
+    owner: str = ""  # its pod's id on a node; in a cluster what makes that anew, `ReplicaSet/kimi-6d5f8c7b9`
+    created: str = ""  # its pod
 
 
 @dataclass(frozen=True)

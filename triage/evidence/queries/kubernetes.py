@@ -240,6 +240,7 @@ def _of_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
         "error": status.get("message"),
         "started": status.get("startedAt"),
         "restarts": metadata.get("attempt"),
+        "owner": info.get("sandboxID"),
         "shm": OWN_SHM if re.search(r"/sandboxes/|/userdata/shm", mounts.get("/dev/shm", "")) else 0,
     }
 
@@ -275,6 +276,7 @@ def _of_cluster(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "shm": _shm_in_cluster(container, spec),
             "node": spec.get("nodeName"),
             "owner": f"{owner.get('kind')}/{owner.get('name')}" if owner else "",
+            "created": metadata.get("creationTimestamp"),
         }
 
 
@@ -340,6 +342,7 @@ def _container(item: Mapping[str, Any]) -> Container:
         shm_size=int(item.get("shm") or 0),
         node=str(item.get("node") or ""),
         owner=str(item.get("owner") or ""),
+        created=_moment(str(item.get("created") or "")),
     )
 
 
