@@ -20,7 +20,8 @@ def policy(format: FormatOption = Format.TEXT) -> None:
         print(json.dumps({"schema": "triage.policy/1", "queries": queries, "sudoers": sudoers()}))
         return
     print("Looking at a host runs these commands and no others. None of them changes anything.")
-    print("`or` is what an older host is asked, or one that has less.\n")
+    print("`or` is what an older host is asked, or one that has less.")
+    print("podman and crictl are asked as docker and kubectl are here (ps, logs, exec).\n")
     for entry in entries:
         print(f"{entry.query}: {entry.purpose}")
         print(f"    {entry.command}")
