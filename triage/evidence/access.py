@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from triage.evidence.model import Evidence
+from triage.evidence.model import NOT_THERE, Evidence
 from triage.evidence.queries import (
     GpuInventory,
     JournalAccess,
@@ -18,8 +18,8 @@ from triage.evidence.queries import (
 
 @dataclass(frozen=True)
 class Access:
-    """`python` is the version of the host's python3, `gpu` the tool that answers and how many it sees;
-    "" where there is none."""
+    """`python` is the version of the host's python3, `gpu` the tool that answers and how many it sees, or why
+    it sees none; "" where there is no such tool."""
 
     address: str
     user: str
@@ -43,8 +43,9 @@ def access(evidence: Evidence, address: str) -> Access:
 
 
 def _gpu_tool(evidence: Evidence) -> str:
-    for query in (GpuInventory(), RocmInventory()):
-        found = evidence.ask(query).value
-        if found:
-            return f"{query.argv()[0]} ({len(found.gpus)})"
-    return ""
+    answers = [evidence.ask(query) for query in (GpuInventory(), RocmInventory())]
+    for answer in answers:
+        if answer.value:
+            return f"{answer.command.partition(' ')[0]} ({len(answer.value.gpus)})"
+    failed = [answer for answer in answers if answer.missing != NOT_THERE]
+    return f"{failed[0].command.partition(' ')[0]}: {failed[0].missing}" if failed else ""

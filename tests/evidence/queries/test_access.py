@@ -9,6 +9,7 @@ from tests.evidence.conftest import ScriptedHost
 from triage.evidence.access import Access, access
 from triage.evidence.model import Unanswered
 from triage.evidence.queries import JournalAccess, PythonVersion, SudoRights
+from triage.hosts import Output
 
 Ask = Callable[..., Any]
 HINT = b"""Hint: You are currently not seeing messages from other users and the system.
@@ -52,3 +53,9 @@ def test_python(ask: Ask) -> None:
 
 def test_a_host_without_anything(host: ScriptedHost) -> None:
     assert access(host.evidence, host.address) == Access("ops@gpu01:22", "?", "no", False, "", "")
+
+
+def test_a_gpu_tool_that_fails_is_quoted(host: ScriptedHost) -> None:
+    said = b"Failed to initialize NVML: Driver/library version mismatch\n"
+    host.commands["nvidia-smi"] = Output(18, said)
+    assert access(host.evidence, "x").gpu == f"nvidia-smi: {said.decode().strip()}"

@@ -18,15 +18,12 @@ from triage.evidence.queries.containers import (
     ReadContainerFile,
 )
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
-from triage.evidence.queries.gpus import GpuTopology, RocmInventory, Topology
+from triage.evidence.queries.gpus import Gpu, GpuInventory, Gpus, GpuTopology, RocmInventory, Topology
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
 from triage.evidence.queries.kubernetes import ClusterContainers, NodeContainers, PodLog, ReadPodFile
 from triage.evidence.queries.machine import (
     Disk,
     DiskFree,
-    Gpu,
-    GpuInventory,
-    Gpus,
     HostName,
     Listener,
     ListeningPorts,

@@ -1,4 +1,4 @@
-"""The machine: GPUs, memory, disks, ports, system."""
+"""The machine: memory, disks, ports, system."""
 
 from __future__ import annotations
 
@@ -24,65 +24,6 @@ _NAMED = re.compile(r"/proc/(\d+)/comm:(.{1,64})")
 _FILES_OF = re.compile(r"/proc/(\d+)/fd/?:")
 _SOCKET = re.compile(r" -> socket:\[(\d+)\]\Z")
 _USERS = re.compile(r'"([^"]{1,64})",pid=(\d+)')
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU. Memory in MiB, None where the driver does not tell."""
-
-    name: str
-    uuid: str
-    memory_total: int | None
-    memory_used: int | None
-
-
-@dataclass(frozen=True)
-class Gpus:
-    driver: str
-    cuda: str
-    gpus: tuple[Gpu, ...]
-
-
-@dataclass(frozen=True)
-class GpuInventory(Query[Gpus]):
-    """NVIDIA GPUs.
-
-    <nvidia_smi_log><driver_version>580.65.06</driver_version><cuda_version>13.0</cuda_version>
-      <gpu id="..."><product_name>NVIDIA H200</product_name><uuid>GPU-...</uuid>
-        <fb_memory_usage><total>143771 MiB</total><used>4 MiB</used>...
-    """
-
-    name: ClassVar[str] = "gpu-inventory"
-    purpose: ClassVar[str] = "know the GPUs, their memory and the driver"
-    absence: ClassVar[str] = "probes on the GPUs and the driver are missing"
-    limit: ClassVar[int] = 4 * MEBI
-
-    def argv(self) -> tuple[str, ...]:
-        return ("nvidia-smi", "-q", "-x")
-
-    def parse(self, text: str) -> Gpus:
-        from xml.etree import ElementTree
-
-        if "<!ENTITY" in text:
-            raise Unanswered("nvidia-smi's answer declares XML entities")
-        try:
-            root = ElementTree.fromstring(text)
-        except ElementTree.ParseError as error:
-            raise Unanswered(f"nvidia-smi's answer is not XML: {error}") from None
-        gpus = tuple(
-            Gpu(
-                (gpu.findtext("product_name") or "").strip(),
-                (gpu.findtext("uuid") or "").strip(),
-                _mebibytes(gpu.findtext("fb_memory_usage/total")),
-                _mebibytes(gpu.findtext("fb_memory_usage/used")),
-            )
-            for gpu in root.iter("gpu")
-        )
-        return Gpus(
-            (root.findtext("driver_version") or "").strip(),
-            (root.findtext("cuda_version") or "").strip(),
-            gpus,
-        )
 
 
 @dataclass(frozen=True)
@@ -261,8 +202,3 @@ def _address(digits: str) -> str:
     data = b"".join(bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8))
     address = str(ipaddress.ip_address(data))
     return address if len(data) == 4 else f"[{address}]"
-
-
-def _mebibytes(text: str | None) -> int | None:
-    number, _, unit = (text or "").strip().partition(" ")
-    return int(number) if number.isdecimal() and unit == "MiB" else None
