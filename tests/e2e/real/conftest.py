@@ -6,9 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 
 import pytest
+
+from triage.hosts.local import LocalConnection
+from triage.verify.client import Client
 
 WORDS = "--requests 2 --repeats 2-2 --concurrency 2 --max-tokens 8 --prompt-tokens 16"
 BRIEF = tuple(WORDS.split())
@@ -32,3 +37,32 @@ def triage(box, tmp_path):
         return json.loads(done.stdout)
 
     return run
+
+
+def tells_what_runs(port):
+    """A server that has one request says so, and none afterwards. Boxes share this machine's loopback."""
+    body = json.dumps({"model": "tiny", "prompt": "a", "max_tokens": 24, "ignore_eos": True}).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, headers)
+    asking = threading.Thread(target=lambda: urllib.request.urlopen(request).read())
+    client = Client(LocalConnection(), sys.executable, "127.0.0.1", port)
+    seen = {client.running().count}
+    asking.start()
+    while asking.is_alive():
+        seen.add(client.running().count)
+    assert seen == {0, 1}
+    time.sleep(2)
+    assert client.running().count == 0
+
+
+def show(proof):
+    """The figures of triage and those of the engine's own benchmark."""
+    tool = proof["by_tool"]
+    assert tool["failure"] == ""
+    assert [one["concurrency"] for one in tool["metrics"]] == [1, 2]
+    for title, metrics in (("triage", proof["metrics"]), (tool["tool"], tool["metrics"])):
+        for one in metrics:
+            assert one["failed"] == 0
+            figures = ", ".join(f"{name} {one[f'{name}_ms']:.1f}" for name in ("ttft", "tpot", "e2e"))
+            rate = f"{one['output_throughput']:.2f} tokens/s"
+            print(f"{title}, {one['concurrency']} streams: {figures} ms; {rate}")
