@@ -208,7 +208,7 @@ def test_at_a_rate_the_latencies_are_compared():
 
 def test_a_rate_that_was_not_kept_allows_no_verdict():
     comparison = compare(at_a_rate(80.0, sent=1.5), at_a_rate(40.0))
-    assert (comparison.verdict, comparison.reason.partition(":")[0]) == ("inconclusive", "late now")
+    assert (comparison.verdict, comparison.reason.partition(":")[0]) == ("inconclusive", "now late")
 
 
 def test_delivery_in_one_burst_is_seen_from_the_requests_on():

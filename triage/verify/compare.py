@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Literal
 
-from triage.verify.metrics import Figure, compared_figures, is_sent_at_its_rate
+from triage.verify.metrics import KEPT, Figure, by_level, compared_figures
 from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
 from triage.verify.spread import DIFFERENCE, uncertainty
 
@@ -114,15 +114,16 @@ def _obstacles(now: Verification, before: Verification) -> list[str]:
 def _doubts(now: Verification, before: Verification) -> str:
     """Why comparable results still allow no verdict."""
     for side, name in ((now, "now"), (before, "before")):
-        bursts = max(one.near_zero_gaps for one in side.metrics)
+        bursts = max(fmean(one.near_zero_gaps for one in repeats) for repeats in by_level(side.metrics))
         if bursts > BURSTS:
             return f"tokens arrived in bursts {name} ({bursts:.0%} of the gaps were near zero)"
     for side, name in ((now, "now"), (before, "before")):
-        if min(Counter(one.level for one in side.metrics).values()) < 2:
-            return f"one repeat {name} tells no spread"
-        for one in side.metrics:
-            if not is_sent_at_its_rate(one):
-                return f"{one.pace} {name}"
+        for repeats in by_level(side.metrics):
+            if len(repeats) < 2:
+                return f"one repeat {name} tells no spread"
+            sent = [one.sent_rate for one in repeats if one.sent_rate is not None]
+            if sent and fmean(sent) < KEPT * repeats[0].rate:
+                return f"{name} {max(one.pace for one in repeats)}"
     return ""
 
 
