@@ -28,7 +28,7 @@ print(json.dumps([sys.orig_argv, os.getuid(), os.getppid() == 1, known]), flush=
 SAYING = """[Service]
 Type=oneshot
 User=ops
-StandardOutput=truncate:/run/said
+StandardOutput=truncate:/run/said-%n
 EnvironmentFile=-/etc/say.env
 ExecStartPre=/bin/sh -c 'exit 0'
 ExecStart={line}
@@ -146,32 +146,36 @@ def test_what_was_measured_outlives_a_kill(stage):
 
 
 @pytest.mark.timeout(120)
-def test_a_command_means_the_same_in_the_drop_in(stage, connection):
+def test_a_command_means_the_same_in_the_drop_in(stage, connection, tmp_path):
     """Prefixes, quotes, specifiers, variables, shells: what the service sees of them."""
+    units = {f"say{number}.service": line for number, line in enumerate(LINES)}
+    (tmp_path / "units").mkdir()
+    for unit, line in units.items():
+        (tmp_path / "units" / unit).write_text(SAYING.format(line=line))
+    several = SAYING.format(line="/bin/true\nExecStart=/bin/true")
+    (tmp_path / "units" / "several.service").write_text(several)
     stage.box.put("/usr/local/bin/say", SAY)
     stage.box.put("/etc/say.env", "EXTRA=--one '--two three'\nNAME=a b\n")
-    for line in LINES:
-        stage.box.put("/etc/systemd/system/say.service", SAYING.format(line=line))
-        stage.box.run(["systemctl", "daemon-reload"])
-        own = said(stage.box)
-        command = command_of(connection, "say.service")
-        dropin = DropIn(connection, "say.service", "stop")
-        dropin.write(command, limit=100)
-        assert said(stage.box) == own, line
-        dropin.remove()
-    several = SAYING.format(line="/bin/true\nExecStart=/bin/true")
-    stage.box.put("/etc/systemd/system/say.service", several)
+    stage.box.put("/etc/systemd/system", tmp_path / "units")
     stage.box.run(["systemctl", "daemon-reload"])
+
+    own = said(stage.box, units)
+    dropins = {unit: DropIn(connection, unit, "stop") for unit in units}
+    for unit, dropin in dropins.items():
+        dropin.write(command_of(connection, unit), limit=100)
+    assert said(stage.box, units) == own
+    for dropin in dropins.values():
+        dropin.remove()
     with pytest.raises(RefusedError, match="several commands"):
-        command_of(connection, "say.service")
+        command_of(connection, "several.service")
 
 
-def said(box) -> str:
-    """What the service printed of its arguments, its user and its environment."""
-    box.run(["systemctl", "restart", "say.service"])
-    told = box.run(["cat", "/run/said"]).stdout
-    assert told, box.run(["systemctl", "status", "say.service"]).stdout
-    return told
+def said(box, units) -> dict[str, str]:
+    """What each service printed of its arguments, its user and its environment."""
+    each = "systemctl restart $unit; cat /run/said-$unit; rm /run/said-$unit"
+    told = box.run(f"for unit in {' '.join(units)}; do {each}; done", check=True).stdout.splitlines()
+    assert len(told) == len(units)
+    return dict(zip(units.values(), told, strict=True))
 
 
 def wait_until(is_so, process=None) -> None:
