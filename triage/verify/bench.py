@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean
 
 from triage.errors import RefusedError, TriageError
 from triage.evidence.discovery import discover
@@ -23,7 +23,7 @@ from triage.verify.metrics import levels_of
 from triage.verify.model import Metrics, Verification
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
-from triage.verify.spread import DIFFERENCE
+from triage.verify.spread import DIFFERENCE, uncertainty
 
 EXERCISES = 8  # requests between a start and its loads, at most
 SLACK = 300.0  # seconds beside all of these after which the host takes the drop-in away by itself
@@ -178,7 +178,7 @@ def _remove(dropin: DropIn) -> None:
 def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
     """The layout that answers one user fastest; among those that do alike, the one that serves most.
 
-    A difference within what repeats differ by is none. Where tokens come in bursts, the rate between the
+    A difference that repeats leave open is none. Where tokens come in bursts, the rate between the
     first and the last says nothing, and that of whole answers counts.
     """
     good = [one for one in measured if _is_measured(one.verification)]
@@ -189,10 +189,10 @@ def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
     bursts = [name_of(one.layout) for one in good if _in_bursts(one.verification)]
     rates = {one.layout: _rates(one.verification, whole=bool(bursts)) for one in good}
     served = {one.layout: _served(one.verification) for one in good}
-    fastest = max(rates, key=lambda layout: median(rates[layout]))
+    fastest = max(rates, key=lambda layout: fmean(rates[layout]))
     alike = [layout for layout in rates if not _clearly_less(rates[layout], rates[fastest])]
-    best = max(alike, key=lambda layout: median(served[layout]))
-    reason = f"tokens/s of one stream: {_told(rates, sorted(rates, key=lambda one: -median(rates[one])))}"
+    best = max(alike, key=lambda layout: fmean(served[layout]))
+    reason = f"tokens/s of one stream: {_told(rates, sorted(rates, key=lambda one: -fmean(rates[one])))}"
     if bursts:
         reason += f" (of whole answers: those of {', '.join(bursts)} come in bursts)"
     if len(alike) > 1:
@@ -202,7 +202,7 @@ def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
 
 
 def _told(values: Mapping[Layout, Sequence[float]], layouts: Sequence[Layout]) -> str:
-    return ", ".join(f"{name_of(layout)} {median(values[layout]):.1f}" for layout in layouts)
+    return ", ".join(f"{name_of(layout)} {fmean(values[layout]):.1f}" for layout in layouts)
 
 
 def _is_measured(result: Verification) -> bool:
@@ -216,7 +216,10 @@ def _at(result: Verification, last: bool) -> list[Metrics]:
 
 
 def _in_bursts(result: Verification) -> bool:
-    return any(one.decode_rate is None or one.near_zero_gaps > BURSTS for one in _at(result, last=False))
+    single = _at(result, last=False)
+    return (
+        any(one.decode_rate is None for one in single) or fmean(one.near_zero_gaps for one in single) > BURSTS
+    )
 
 
 def _rates(result: Verification, whole: bool) -> list[float]:
@@ -231,9 +234,9 @@ def _served(result: Verification) -> list[float]:
 
 
 def _clearly_less(values: Sequence[float], than: Sequence[float]) -> bool:
-    """By more than either side's repeats differ, and by more than is ever claimed."""
-    spread = max(DIFFERENCE * median(than), *(max(side) - min(side) for side in (values, than)))
-    return median(values) < median(than) - spread
+    """By more than what repeats leave open, and by more than is ever claimed."""
+    open_ = sum(uncertainty(side) * fmean(side) for side in (values, than))
+    return fmean(values) < fmean(than) - max(DIFFERENCE * fmean(than), open_)
 
 
 def _sizes(layout: Layout) -> dict[str, str]:
