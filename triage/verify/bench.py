@@ -235,8 +235,8 @@ def _served(result: Verification) -> list[float]:
 
 def _clearly_less(values: Sequence[float], than: Sequence[float]) -> bool:
     """By more than what repeats leave open, and by more than is ever claimed."""
-    open_ = sum(uncertainty(side) * fmean(side) for side in (values, than))
-    return fmean(values) < fmean(than) - max(DIFFERENCE * fmean(than), open_)
+    doubt = sum(uncertainty(side) * fmean(side) for side in (values, than))
+    return fmean(values) < fmean(than) - max(DIFFERENCE * fmean(than), doubt)
 
 
 def _sizes(layout: Layout) -> dict[str, str]:
