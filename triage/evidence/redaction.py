@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from triage.evidence.words import Words
+
 V = TypeVar("V")
 
 MAX_SECRET = 4096  # characters
@@ -65,6 +67,8 @@ _ASSIGNED = {
     )
     for word in _WORDS
 }
+_IN_SHAPES = Words(beginning for beginning, _ in _SHAPES)
+_ANNOUNCING = Words((*_ASSIGNED, "--"))
 _FLAG = re.compile(
     r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:api[_-]?key|access[_-]?key|secret|password|passwd|passphrase|token)"
     r"(?:=|[ \t]{1,8}|\\{0,3}[\"'],[ \t]{0,4}(?=\\{0,3}[\"']))"
@@ -114,8 +118,9 @@ class Redactor:
 
 
 def _shapes(text: str) -> Iterator[Span]:
+    standing = _IN_SHAPES.in_text(text)
     for beginning, pattern in _SHAPES:
-        if beginning in text:
+        if beginning in standing:
             yield from (match.span() for match in pattern.finditer(text) if _begins(text, match.start()))
 
 
@@ -154,8 +159,9 @@ def _assigned(text: str) -> Iterator[Span]:
     lower = text.lower()
     if len(lower) != len(text):  # a letter whose lower case is longer
         lower = text.translate(_ASCII_LOWER)
+    standing = _ANNOUNCING.in_text(lower)
     for word, pattern in (*_ASSIGNED.items(), ("--", _FLAG)):
-        match = pattern.search(lower) if word in lower else None
+        match = pattern.search(lower) if word in standing else None
         while match:
             span = _value_after(text, match, word)
             if span:

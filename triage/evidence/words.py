@@ -1,0 +1,48 @@
+"""Which of some words stand in a text: found in one pass with Hyperscan, without it one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from threading import Lock
+
+SMALL = 1 << 17
+"""Characters up to which words are looked for one by one: Hyperscan has to be loaded first."""
+
+
+class Words:
+    """A few dozen plain texts that are looked for in large ones."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = tuple(dict.fromkeys(words))
+
+    def in_text(self, text: str) -> tuple[str, ...]:
+        """Those that stand in `text`, in the order in which they were given."""
+        if len(text) <= SMALL or self._find is None:
+            return tuple(word for word in self._words if word in text)
+        found = self._find(text.encode("utf-8", "surrogatepass"))
+        return tuple(self._words[number] for number in sorted(found))
+
+    @cached_property
+    def _find(self) -> Callable[[bytes], set[int]] | None:
+        """From bytes to the numbers of the words in them."""
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[word.encode() for word in self._words],
+            ids=list(range(len(self._words))),
+            flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(self._words),
+            literal=True,
+        )
+        scanning = Lock()  # a database has one scratch, for one scan at a time
+
+        def find(data: bytes) -> set[int]:
+            found: set[int] = set()
+            with scanning:
+                database.scan(data, match_event_handler=lambda number, *_: found.add(number))
+            return found
+
+        return find
