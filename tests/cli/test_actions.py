@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.verify.test_compare import figures, result
+from triage import capturing
 from triage.cli import actions
 from triage.errors import UnreachableError, UsageError
 from triage.evidence.model import Deployment, Layout
@@ -69,3 +72,21 @@ def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
 
     monkeypatch.setattr("triage.evidence.discovery.discover", discover)
     assert actions._outlook(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""
+
+
+@pytest.mark.parametrize("said", [{}, {"replace": True}, {"full": True, "unit": "kimi"}])
+def test_capture_is_told_what_the_step_says(monkeypatch, said):
+    asked = {}
+
+    def capture(evidence: object, known: object, case: Path, unit: str, **how: bool) -> capturing.Captured:
+        asked.update(how, unit=unit)
+        return capturing.Captured(case, 1, 0)
+
+    monkeypatch.setattr(capturing, "capture", capture)
+    done = actions._STEPS["capture"](LocalConnection(), {"output": "case", **said})
+    assert (done.ok, done.summary) == (True, "captured case")
+    assert asked == {
+        "full": said.get("full", False),
+        "replacing": said.get("replace", False),
+        "unit": said.get("unit", ""),
+    }

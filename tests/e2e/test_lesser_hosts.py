@@ -81,6 +81,18 @@ def test_the_check_says_what_is_not_there(host: Machine) -> None:
     assert (found["user"], found["journal"], found["python"], found["sudo"]) == ("poor", True, "", "no")
 
 
+@pytest.mark.systemd
+def test_a_case_for_a_bug_report_also_a_second_time(host: Machine, tmp_path: Path) -> None:
+    case = str(tmp_path / "case")
+    run = ("run", "capture-for-bug-report", HOST, "--var", f"unit={UNIT}", "--var", f"output={case}")
+    assert host.told(*run, user="poor")["status"] == "done"
+    assert host.told(*run, user="poor", code=4)["status"] == "failed"  # it is there
+    assert host.told(*run, "--var", "replace=true", user="poor")["status"] == "done"
+    answers = {each["query"]: each for each in host.told("case", "show", case)["entries"]}
+    for query in ("processes", "listening-ports", "list-directory", "journal", "memory", "disk-free"):
+        assert not answers[query]["missing"], answers[query]
+
+
 def test_without_python_the_tree_is_that_of_the_traceback(host: Machine) -> None:
     host.box.run("mv /opt/sglang/bin/python /opt/sglang/bin/gone", check=True)
     try:

@@ -163,8 +163,14 @@ def _capture(connection: Connection, arguments: Mapping[str, Any]) -> ActionResu
     from triage.playbook.model import ActionResult
     from triage.report import json
 
-    output, unit = Path(arguments["output"]), arguments.get("unit", "")
-    case = capturing.capture(LiveEvidence(connection), knowledge(), output, unit)
+    case = capturing.capture(
+        LiveEvidence(connection),
+        knowledge(),
+        Path(arguments["output"]),
+        arguments.get("unit", ""),
+        full=arguments.get("full", False),
+        replacing=arguments.get("replace", False),
+    )
     return ActionResult(True, json.capture(case), f"captured {case.directory}")
 
 

@@ -94,7 +94,12 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "most_repeats": _MOST_REPEATS,
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
-    "capture": {"unit": _UNIT, "output": Argument("text", "the directory of the case", required=True)},
+    "capture": {
+        "unit": _UNIT,
+        "output": Argument("text", "the directory of the case", required=True),
+        "full": Argument("true or false", "read what a bug report needs besides"),
+        "replace": Argument("true or false", "replace a case that is there"),
+    },
     "set": {},  # any names, any values
     "stop": {"reason": Argument("text", "why the playbook ends here as failed", required=True)},
 }
