@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from triage.evidence.redaction import Redactor
 
 LETTERS = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
 LOGS = sorted((Path(__file__).parents[1] / "corpus").glob("*/log*"))
 
 
@@ -37,6 +38,18 @@ SHAPED = st.one_of(
     word(50, 50).map("gsk_{}".format),
     word(20, 40, LETTERS + "-").map("xoxb-{}".format),
     st.tuples(word(20, 40), word(20, 60), word(20, 43)).map(lambda part: "eyJ{}.eyJ{}.{}".format(*part)),
+    word(20, 26, LETTERS + "_-").map("glrt-{}".format),
+    word(24, 40).map("sk_live_{}".format),
+    st.tuples(word(22, 22), word(43, 43)).map(lambda part: "SG.{}.{}".format(*part)),
+    word(90, 100).map("hvs.{}".format),
+    word(64, 64, HEX).map("dop_v1_{}".format),
+    word(27, 27).map("dckr_pat_{}".format),
+    word(37, 37).map("r8_{}".format),
+    word(46, 46).map("ntn_{}".format),
+    word(40, 40).map("lin_api_{}".format),
+    word(32, 32, HEX).map("dapi{}".format),
+    word(32, 32, HEX).map("SK{}".format),
+    word(58, 58, string.ascii_uppercase + string.digits).map("AGE-SECRET-KEY-1{}".format),
 )
 
 # Text around a secret that gives it away, whatever it looks like.
@@ -69,6 +82,43 @@ ANNOUNCED = [
     "redis://:{}@10.0.0.1:6379/0",
     "postgresql+psycopg://svc:{}@db/x",
     "https://host/path?api_key={}&x=1",
+    "non-default args: {{'api_key': ['{}'], 'tp': 4}}",
+    "Namespace(api_key=['{}'], port=1)",
+    '{{"api_key": ["{}"]}}',
+    "api_key=SecretStr('{}')",
+    "password=b'{}'",
+    "(b'x-api-key', b'{}')",
+    "api_key=\x1b[32m{}\x1b[0m",
+    "<password>{}</password>",
+    "password%3D{}",
+    "api_key:\n  {}\n",
+    "PGPASSWORD={} DB_PASS=",
+    "DB_PASS={}",
+    "db_pwd={}",
+    "LITELLM_MASTER_KEY={}",
+    "ENCRYPTION_KEY={}",
+    "AccountName=x;AccountKey={};EndpointSuffix=core",
+    "client-key-data: {}",
+]
+# Where it has to look like a secret, too: letters and digits together.
+PLACED = [
+    "vllm serve m --api-key abcdefg1 {} --port 1",
+    '["--api-key", "abcdefg1", "{}", "--port"]',
+    "machine api.example login user password {}",
+    "the password is {}",
+    "curl -s -u bob:{} https://x",
+    "sshpass -p {} ssh x",
+    "mysql -uroot -p{} db",
+    "https://{}@git.example/x/y",
+    "Cookie: session={}",
+    "set-cookie: sid={}; Path=/",
+    "https://x.example/c?sv=2021&sig={}",
+    "GET /v1/models?key={} HTTP/1.1",
+    "https://hooks.slack.com/services/T0000AAAA/B0000BBBB/{}",
+    "https://discord.com/api/webhooks/123456789012345678/{}",
+    "https://api.telegram.org/bot123456789:{}/sendMessage",
+    '{{"auths": {{"r.example": {{"auth": "{}"}}}}}}',
+    "https://b.example/o?X-Amz-Credential={}&x=1",
 ]
 SECRET = word(16, 40).filter(lambda text: any(c.isdigit() for c in text) and any(c.isalpha() for c in text))
 AROUND = st.text(string.printable, max_size=40)
@@ -88,6 +138,23 @@ def test_an_announced_secret_never_survives(text: str, secret: str, before: str,
     line = before + text.format(secret) + after
     assert secret not in Redactor().redact(line)
     assert secret not in Redactor().redact(json.dumps({"MESSAGE": line}))
+
+
+@pytest.mark.parametrize("text", PLACED)
+@given(secret=word(20, 40).filter(lambda text: not text.isalpha() and not text.isdecimal()))
+def test_a_secret_in_a_secret_place_never_survives(text: str, secret: str) -> None:
+    line = text.format(secret)
+    assert secret not in Redactor().redact(line)
+    assert secret not in Redactor().redact(json.dumps({"MESSAGE": line}))
+
+
+@given(keys=st.lists(SECRET, min_size=2, max_size=6, unique=True))
+def test_every_secret_of_a_list_goes(keys: list[str]) -> None:
+    listed = f"{{'model': 'm', 'api_key': {keys!r}, 'port': 1}}"
+    for text in (listed, json.dumps({"api_key": keys}), json.dumps({"MESSAGE": listed})):
+        redacted = Redactor().redact(text)
+        assert not any(key in redacted for key in keys)
+    assert Redactor().redact(listed).endswith("], 'port': 1}")
 
 
 @pytest.mark.parametrize("text", ANNOUNCED)
@@ -158,6 +225,16 @@ INNOCENT = [
     "https://example.org/a:b/c@d http://127.0.0.1:30000/health",
     "Bearer authentication is off",
     "secrets of the trade",
+    "PWD=/srv/app OLDPWD=/root bypass=on first_pass=True num_pass: 12",
+    "docker run -u 1000:1000 -p 8000:8000",
+    "pass through, password authentication is off, passphrase for the key",
+    "fields = ['username', 'password', 'email']",
+    "curl -u bob https://example.org/a?key=short",
+    "cookie policy: lax",
+    "git clone https://github.com/sgl-project/sglang ssh://git@example.org/x",
+    "api_key=[] api_key=[None], 'api_key': ['']",
+    "--api-key <token-1> <token-2> --port 1",
+    "x ?key={key}&sig={signature}",
 ]
 
 
@@ -194,6 +271,15 @@ def test_program_text_is_not_changed_for_its_words() -> None:
         "a" * 1000 + "_token=",
         "\\\\'",
         "\u0130token=x",
+        "curl ",
+        "mysql ",
+        "cookie=",
+        "cookie: a=b",
+        "api_key=['",
+        "'a',",
+        "--api-key a1b2c3d4 e5f6g7h8 ",
+        "password ",
+        "?key=",
     ],
 )
 def test_hostile_repetition_does_not_take_for_ever(piece: str) -> None:
