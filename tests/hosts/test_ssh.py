@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import logging
 import os
 import shlex
@@ -336,7 +337,8 @@ def test_a_key_with_a_passphrase_says_what_to_do(server: Server) -> None:
 
 
 def test_no_key_at_all(server: Server) -> None:
-    (server.home / ".ssh" / "id_ed25519").unlink()
+    for path in (server.home / ".ssh").glob("id_ed25519*"):
+        path.unlink()
     with pytest.raises(UnreachableError, match="no key to offer"):
         open_connection("box")
 
@@ -381,6 +383,109 @@ def test_identities_only_keeps_the_agents_other_keys_back(server: Server) -> Non
 @pytest.mark.usefixtures("agent")
 def test_identities_only_uses_the_agent_for_the_key_it_names(server: Server) -> None:
     server.alias("IdentityFile ~/.ssh/id_ed25519", "IdentitiesOnly yes")  # only its .pub is there
+    open_connection("box").close()
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_agent_that_the_configuration_names(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    server.alias(f"IdentityAgent {server.home}/agent")
+    open_connection("box").close()
+
+
+@pytest.mark.usefixtures("agent")
+def test_an_identity_file_may_be_the_public_half_of_a_key_in_the_agent(server: Server) -> None:
+    server.alias("IdentityFile ~/.ssh/id_ed25519.pub", "IdentitiesOnly yes")
+    open_connection("box").close()
+    server.alias("IdentityFile ~/.ssh/id_ed25519.pub", "IdentitiesOnly yes", "IdentityAgent none")
+    with pytest.raises(UnreachableError, match="a public key, whose private half is in no agent"):
+        open_connection("box")
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_key_with_a_passphrase_that_is_in_the_agent(server: Server) -> None:
+    ssh = server.home / ".ssh"
+    key = keygen(ssh / "locked")
+    subprocess.run(["ssh-add", "-q", str(key)], check=True, timeout=30)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "sesame", "-f", str(key)], check=True, timeout=60)
+    (server.directory / "authorized_keys").write_bytes((ssh / "locked.pub").read_bytes())
+    (ssh / "locked.pub").unlink()
+    server.alias("IdentityFile ~/.ssh/locked", "IdentitiesOnly yes")
+    open_connection("box").close()
+
+
+def test_the_agents_keys_that_are_configured_come_first(agent: None, server: Server) -> None:
+    """sshd hangs up after six: with many keys in the agent the right one would never be tried."""
+    ssh = server.home / ".ssh"
+    for number in range(8):
+        key = keygen(ssh / f"other{number}")
+        subprocess.run(["ssh-add", "-q", str(key)], check=True, timeout=30)
+    right = keygen(ssh / "right")
+    subprocess.run(["ssh-add", "-q", str(right)], check=True, timeout=30)
+    (server.directory / "authorized_keys").write_bytes((ssh / "right.pub").read_bytes())
+    server.alias("IdentityFile ~/.ssh/right")
+    open_connection("box").close()
+
+
+@pytest.fixture
+def certified(server: Server, tmp_path: Path) -> Iterator[Server]:
+    """A server that takes no key, only certificates of an authority."""
+    server.stop()
+    keygen(tmp_path / "authority")
+    (server.directory / "authorized_keys").unlink()
+    started = start_sshd(server.directory, server.home, f"TrustedUserCAKeys {tmp_path}/authority.pub")
+    started.trust()
+    started.alias()
+    yield started
+    started.stop()
+
+
+def certify(public: Path, authority: Path, to: Path, principal: str) -> None:
+    sign = ["ssh-keygen", "-q", "-s", str(authority), "-I", "test", "-n", principal, str(public)]
+    subprocess.run(sign, check=True, timeout=60)
+    public.with_name(f"{public.stem}-cert.pub").rename(to)
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_certificates(certified: Server, tmp_path: Path, kind: str) -> None:
+    ssh, me = certified.home / ".ssh", getpass.getuser()
+    own, other = keygen(ssh / "own", kind), keygen(ssh / "other", kind)
+    certify(ssh / "own.pub", tmp_path / "authority", ssh / "wrong", "somebody")
+    certify(ssh / "own.pub", tmp_path / "authority", ssh / "right", me)
+    certify(ssh / "other.pub", tmp_path / "authority", ssh / "another", me)
+    key = f"IdentityFile {own}"
+    certified.alias(key, f"CertificateFile {ssh}/another", "IdentitiesOnly yes")
+    with pytest.raises(UnreachableError, match="own: refused"):
+        open_connection("box")
+    certified.alias(
+        key, *(f"CertificateFile {ssh}/{name}" for name in ("none-such", "another", "wrong", "right"))
+    )
+    open_connection("box").close()
+    (ssh / "right").rename(ssh / "own-cert.pub")  # beside the key it need not be named
+    certified.alias(key)
+    open_connection("box").close()
+    assert other.exists()
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+def test_a_certificate_of_a_key_in_the_agent(
+    agent: None, certified: Server, tmp_path: Path, kind: str
+) -> None:
+    ssh = certified.home / ".ssh"
+    key = keygen(ssh / "own", kind)
+    certify(ssh / "own.pub", tmp_path / "authority", ssh / "certificate", getpass.getuser())
+    subprocess.run(["ssh-add", "-q", str(key)], check=True, timeout=30)
+    key.unlink()
+    certified.alias("IdentityFile ~/.ssh/own.pub", "IdentitiesOnly yes", "CertificateFile ~/.ssh/certificate")
+    open_connection("box").close()
+
+
+def test_a_certificate_of_another_key_does_not_spoil_the_right_one(server: Server, tmp_path: Path) -> None:
+    ssh = server.home / ".ssh"
+    keygen(tmp_path / "authority")
+    keygen(ssh / "other")
+    certify(ssh / "other.pub", tmp_path / "authority", ssh / "another", getpass.getuser())
+    server.alias("IdentityFile ~/.ssh/id_ed25519", "CertificateFile ~/.ssh/another")
     open_connection("box").close()
 
 

@@ -116,7 +116,7 @@ def check(
 def _chosen(hosts: str, inventory: Path | None, ssh_config: Path | None) -> Sequence[Host]:
     from triage.errors import UsageError
     from triage.hosts.inventory import Host
-    from triage.hosts.ssh_config import aliases
+    from triage.hosts.ssh_aliases import aliases
 
     known = targets.inventory(inventory)
     if hosts:

@@ -14,7 +14,7 @@ from triage.hosts.host_keys import HostKey
 
 ENDING = "-cert-v01@openssh.com"
 HOST = 2  # the kind of certificate
-PARTS = {"ssh-ed25519": 1, "ssh-rsa": 2}  # of a public key; one of ECDSA has 2
+PARTS = {"ssh-ed25519": 1, "sk-ecdsa-sha2-nistp256@openssh.com": 3}  # of a public key; others have 2
 
 
 def why_not(certificate: bytes, name: str, authorities: Collection[HostKey], now: float | None = None) -> str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import getpass
-import glob
 import os
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.errors import UsageError
 from triage.hosts.options import ConnectionOptions
-
-if TYPE_CHECKING:
-    import paramiko
+from triage.hosts.ssh_settings import Settings, account_home, settings
+from triage.hosts.ssh_tokens import Tokens, expanded, path_of, tokens_of
 
 DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+DEFAULT_IDENTITIES = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")  # ~/.ssh/id_*
+KEEPALIVE = 30  # seconds, where the configuration has none: a host that is gone is to be noticed
 NO_FILE = ("none", "/dev/null", "")  # a known_hosts file that remembers nothing would accept anything
 
 _NAME = re.compile(
@@ -28,7 +26,7 @@ _NAME = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
 _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
-_INCLUDE_DEPTH = 16  # as in OpenSSH
+_BETWEEN_PATHS = re.compile(r" (?=[/~$%]|none$)")  # ssh -G writes several without quotes
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,14 @@ class Target:
     known_hosts: tuple[Path, ...]  # the first one takes new keys
     identities: tuple[Path, ...]
     identities_only: bool
-    agent: bool
+    agent: str  # its socket, "" for none
     certificates: tuple[Path, ...]
+    revoked: Path | None  # host keys that are refused
+    hash_names: bool  # in known_hosts
     proxy_command: str
     jumps: tuple[str, ...]
     connect_timeout: float
-    keepalive: int  # seconds, 0 for none
+    keepalive: int  # seconds
     compression: bool
     prompts: bool  # whether a person may be asked
 
@@ -62,47 +62,47 @@ class Target:
 def resolve(name: str, options: ConnectionOptions) -> Target:
     """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
     user, alias, port = _split(name)
-    config = _lookup(options.address or alias, options)
+    asked = options.address or alias
+    found = settings(asked, user or options.user, port or options.port, options.ssh_config)
 
     def value(key: str, default: str = "") -> str:
-        return str(config.get(key) or default)
+        text = found.get(key, ("",))[0]
+        return default if text.lower() in ("", "none") else text
 
-    hostname = value("hostname", options.address or alias)
     try:
-        port = port or options.port or int(value("port", "22"))
-        timeout = float(value("connecttimeout", str(options.connect_timeout)))
-        keepalive = int(value("serveraliveinterval", "30"))
+        port = int(value("port", "22"))
+        timeout = float(value("connecttimeout", "0")) or options.connect_timeout
+        keepalive = int(value("serveraliveinterval", "0")) or KEEPALIVE
+        user, hostname = value("user", getpass.getuser()), value("hostname", asked)
+        key_alias = value("hostkeyalias")
+        tokens = tokens_of(asked, user, hostname, port, key_alias or asked)
+        return Target(
+            alias=alias,
+            user=user,
+            hostname=hostname,
+            port=port,
+            key_name=key_alias or (hostname if port == 22 else f"[{hostname}]:{port}"),
+            cert_name=key_alias or hostname,
+            known_hosts=_known_hosts(found),
+            identities=_identities(found.get("identityfile", ()), options.identity_file, tokens),
+            identities_only=value("identitiesonly") == "yes",
+            agent=_agent(found.get("identityagent", ("",))[0], tokens),
+            certificates=tuple(
+                path_of(each, tokens) for each in found.get("certificatefile", ()) if each.lower() != "none"
+            ),
+            revoked=path_of(value("revokedhostkeys"), tokens) if value("revokedhostkeys") else None,
+            hash_names=value("hashknownhosts") == "yes",
+            proxy_command=expanded(value("proxycommand"), tokens),
+            jumps=tuple(part.strip() for part in expanded(value("proxyjump"), tokens).split(",") if part),
+            connect_timeout=timeout,
+            keepalive=keepalive,
+            compression=value("compression") == "yes",
+            prompts=value("batchmode") != "yes",
+        )
     except ValueError as error:
         raise UsageError(
             "reading", f"the ssh configuration of {alias}", str(error), f"ssh -G {shlex.quote(alias)}"
         ) from None
-    key_name = value("hostkeyalias") or (hostname if port == 22 else f"[{hostname}]:{port}")
-    identities = config.get("identityfile") or [
-        path for path in DEFAULT_IDENTITIES if Path(path).expanduser().exists()
-    ]
-    if options.identity_file:
-        identities = [str(options.identity_file), *identities]
-    jump = value("proxyjump", "none")
-    certificates = value("certificatefile")
-    return Target(
-        alias=alias,
-        user=user or options.user or value("user") or getpass.getuser(),
-        hostname=hostname,
-        port=port,
-        key_name=key_name,
-        cert_name=value("hostkeyalias") or hostname,
-        known_hosts=_known_hosts(value("userknownhostsfile"), value("globalknownhostsfile")),
-        identities=tuple(Path(path).expanduser() for path in identities),
-        identities_only=value("identitiesonly").lower() == "yes",
-        agent=value("identityagent").lower() != "none",
-        certificates=(Path(certificates).expanduser(),) if certificates else (),
-        proxy_command=value("proxycommand"),
-        jumps=() if jump.lower() == "none" else tuple(part.strip() for part in jump.split(",")),
-        connect_timeout=timeout if timeout > 0 else options.connect_timeout,
-        keepalive=keepalive,
-        compression=value("compression").lower() == "yes",
-        prompts=value("batchmode").lower() != "yes",
-    )
 
 
 def _split(name: str) -> tuple[str, str, int]:
@@ -121,57 +121,37 @@ def _split(name: str) -> tuple[str, str, int]:
     return match["user"] or "", match["bracketed"] or match["host"], port
 
 
-def _known_hosts(user_files: str, global_files: str) -> tuple[Path, ...]:
-    own = [file for file in user_files.split() if file.lower() not in NO_FILE] or DEFAULT_KNOWN_HOSTS
-    shared = [file for file in global_files.split() or GLOBAL_KNOWN_HOSTS if file.lower() not in NO_FILE]
+def _known_hosts(found: Settings) -> tuple[Path, ...]:
+    files = {
+        key: [each for each in _BETWEEN_PATHS.split(found.get(key, ("",))[0]) if each.lower() not in NO_FILE]
+        for key in ("userknownhostsfile", "globalknownhostsfile")
+    }
+    own = files["userknownhostsfile"]
+    if not own or own == [str(account_home() / path[2:]) for path in DEFAULT_KNOWN_HOSTS]:
+        own = list(DEFAULT_KNOWN_HOSTS)
+    shared = files["globalknownhostsfile"] or GLOBAL_KNOWN_HOSTS
     return tuple(Path(file).expanduser() for file in (*own, *shared))
 
 
-def _lookup(alias: str, options: ConnectionOptions) -> paramiko.SSHConfigDict:
-    import paramiko
-
-    path = (options.ssh_config or Path("~/.ssh/config")).expanduser()
-    if not path.exists():
-        if options.ssh_config:
-            raise UsageError(
-                "reading", f"the ssh configuration {path}", "there is no such file", f"ls -l {path.parent}"
-            )
-        return paramiko.SSHConfig.from_text("").lookup(alias)
-    try:
-        return paramiko.SSHConfig.from_text("\n".join(_lines(path, 0))).lookup(alias)
-    except (paramiko.SSHException, OSError, ValueError, ImportError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or repr(error)
-        check = f"ssh -F {path} -G {shlex.quote(alias)}"
-        raise UsageError("reading", f"the ssh configuration {path}", reason, check) from None
+def _identities(configured: tuple[str, ...], first: Path | None, tokens: Tokens) -> tuple[Path, ...]:
+    """Identity files; those that ssh looks for by itself only where they are."""
+    default = {Path(f"~/.ssh/id_{name}").expanduser() for name in DEFAULT_IDENTITIES}
+    paths = [path_of(each, tokens) for each in configured if each.lower() != "none"]
+    if not configured:
+        paths = sorted(default)
+    there = [each for each in paths if each not in default or each.exists() or _public(each).exists()]
+    return tuple(dict.fromkeys((first, *there) if first else there))
 
 
-def _lines(path: Path, depth: int) -> list[str]:
-    """The file's lines with each Include in place of its line, as OpenSSH reads them."""
-    if depth > _INCLUDE_DEPTH:
-        raise ValueError(f"Include is nested more than {_INCLUDE_DEPTH} deep at {path}")
-    lines: list[str] = []
-    for line in path.read_text("utf-8", "replace").splitlines():
-        words = line.strip().replace("=", " ", 1).split()
-        if not words or words[0].lower() != "include":
-            lines.append(line)
-            continue
-        for pattern in words[1:]:
-            full = os.path.join(Path("~/.ssh").expanduser(), os.path.expanduser(pattern.strip('"')))
-            for included in sorted(glob.glob(full)):
-                lines += _lines(Path(included), depth + 1)
-    return lines
+def _public(path: Path) -> Path:
+    return path.with_name(f"{path.name}.pub")
 
 
-def aliases(ssh_config: Path | None) -> tuple[str, ...]:
-    """The hosts that an ssh configuration names, without patterns. Raises UsageError for a broken one."""
-    path = (ssh_config or Path("~/.ssh/config")).expanduser()
-    try:
-        words = [line.strip().replace("=", " ", 1).split() for line in _lines(path, 0)]
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            "reading", f"the ssh configuration {path}", str(error), f"ssh -F {path} -G HOST"
-        ) from None
-    named = (name.strip('"') for line in words if line and line[0].lower() == "host" for name in line[1:])
-    return tuple(dict.fromkeys(name for name in named if not re.search(r"[*?!]", name)))
+def _agent(configured: str, tokens: Tokens) -> str:
+    if configured.lower() == "none":
+        return ""
+    if configured in ("", "SSH_AUTH_SOCK"):
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    if re.fullmatch(r"\$\w+", configured):
+        return os.environ.get(configured[1:], "")
+    return str(path_of(configured, tokens))
