@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 
 from triage.evidence.model import Unanswered
-from triage.pythontext import parse_python
+from triage.patching.source import Unparsable, parse_ast
 from triage.rules.context import Context
 from triage.rules.stages import Scheme, Stage, split
 
@@ -90,8 +90,8 @@ def _schemes(context: Context, engine: str) -> tuple[Scheme, ...]:
         return SCHEMES[engine]
     try:
         found = context.tree.read(f"{engine}.srt.distributed.utils") if context.examined else None
-        return (_scheme(parse_python(found.data)),) if found else SCHEMES[engine]
-    except (Unanswered, SyntaxError, ValueError, RecursionError, MemoryError):
+        return (_scheme(parse_ast(found.data)),) if found else SCHEMES[engine]
+    except (Unanswered, Unparsable):
         return SCHEMES[engine]
 
 
