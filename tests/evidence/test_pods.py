@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evidence.conftest import ScriptedHost, ps_text, unit_text
+from tests.evidence.conftest import ScriptedHost, ps_text, tree_text, unit_text
 from triage import pipeline
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.discovery import discover
@@ -164,6 +164,17 @@ def test_the_failed_start_of_a_pod_that_runs_again(laptop: ScriptedHost) -> None
     sources = log_sources(evidence, deployment)
     assert [source.data[:] for source in sources[:2]] == [LOG.encode(), WELL.encode()]
     assert all("llm" in argv for argv in laptop.asked if argv[:3] == ("kubectl", "get", "pods"))
+
+
+def test_the_tree_of_one_that_runs_is_that_of_its_own_interpreter(laptop: ScriptedHost) -> None:
+    inside = "kubectl exec --stdin --namespace llm revived-0 --container engine -- python3 -B -"
+    laptop.commands[inside] = tree_text("/opt/venv/sglang")
+    (deployment,) = discover(laptop.evidence, REVIVED)
+    assert (deployment.package_root, deployment.version) == ("/opt/venv/sglang", "0.5.11")
+    del laptop.commands[inside]
+    (deployment,) = discover(laptop.evidence, REVIVED)
+    assert deployment.version == ""
+    assert "python3 would import there is not known" in deployment.disagreements[0]
 
 
 def test_a_pod_that_never_started_says_why(laptop: ScriptedHost) -> None:

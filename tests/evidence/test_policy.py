@@ -32,7 +32,8 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
         *("crictl", "kubectl"),
     }
     containers = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "docker"}
-    assert {words[0] for words in containers} == {"ps", "inspect", "logs", "cp"}
+    assert {words[0] for words in containers} == {"ps", "inspect", "logs", "cp", "exec"}
+    assert [words[-3:] for words in containers if words[0] == "exec"] == [("PYTHON", "-B", "-")]
     assert [words[-1] for words in containers if words[0] == "cp"] == ["-"]  # to standard output
     pods = {query.argv()[1:] for query in CATALOGUE if query.argv()[0] in ("crictl", "kubectl")}
     assert {words[0] for words in pods} == {"inspect", "get", "logs", "exec"}

@@ -29,6 +29,7 @@ from triage.evidence.containers import (
     Found,
     chosen,
     container_deployment,
+    container_of,
     containers,
     in_cluster,
     is_node,
@@ -52,11 +53,12 @@ from triage.evidence.queries import (
     PythonTree,
     ReadFile,
     ServiceUnits,
+    TreeInside,
     Unit,
     UserServiceUnits,
     WhoAmI,
 )
-from triage.evidence.queries.python import search_environment
+from triage.evidence.queries.python import Interpreter, search_environment
 
 Engine = Literal["sglang", "vllm", ""]
 
@@ -90,7 +92,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     """
     host = _Host(evidence)
     if unit:
-        return (host.named(unit),)
+        return (_with_tree_inside(evidence, host.named(unit)),)
     found = [host.deployment_of(each) for each in host.service_units()]
     found += _serving(host.containers)
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
@@ -104,7 +106,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
         )
     found.sort(key=lambda each: each.started, reverse=True)
     found.sort(key=_urgency)
-    return tuple(found)
+    return (_with_tree_inside(evidence, found[0]), *found[1:])
 
 
 def with_traceback_paths(deployment: Deployment, frame_files: Sequence[str]) -> Deployment:
@@ -476,14 +478,7 @@ class _Host:
         if interpreter is None:
             said = f"what {deployment.python or 'its interpreter'} would import is not known: {why}"
             return replace(deployment, disagreements=(*deployment.disagreements, said))
-        versions = interpreter.distributions
-        names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
-        return replace(
-            deployment,
-            package_root=interpreter.packages.get(deployment.engine, ""),
-            version=next((versions[name] for name in names if name in versions), ""),
-            versions=MappingProxyType(dict(versions)),
-        )
+        return _with_interpreter(deployment, interpreter)
 
     def _as_whom(self, deployment: Deployment) -> tuple[str, ...]:
         """As whom to run the service's interpreter: where we are root, as the service's own user, or
@@ -505,6 +500,30 @@ class _Host:
         if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
             return Belonging(container=belonging.container)
         return belonging
+
+
+def _with_interpreter(deployment: Deployment, interpreter: Interpreter) -> Deployment:
+    versions = interpreter.distributions
+    names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
+    return replace(
+        deployment,
+        package_root=interpreter.packages.get(deployment.engine, ""),
+        version=next((versions[name] for name in names if name in versions), ""),
+        versions=MappingProxyType(dict(versions)),
+    )
+
+
+def _with_tree_inside(evidence: Evidence, deployment: Deployment) -> Deployment:
+    """Of a container that runs, what its interpreter would import."""
+    container = container_of(deployment)
+    if container is None or deployment.state != "running" or not deployment.python:
+        return deployment
+    query = TreeInside(*container, deployment.python, deployment.working_directory)
+    answer = evidence.ask(query)
+    if answer.value is None:
+        said = f"what {deployment.python} would import there is not known: {answer.missing}"
+        return replace(deployment, disagreements=(*deployment.disagreements, said))
+    return _with_interpreter(deployment, answer.value)
 
 
 def _serving(found: Sequence[Found]) -> list[Deployment]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from triage.evidence.model import Answer, Deployment, Evidence, Origin, Query
-from triage.evidence.queries import ClusterContainers, PodLog, ReadPodFile
+from triage.evidence.queries import ClusterContainers, PodLog, ReadPodFile, TreeInside
 
 T = TypeVar("T")
-OF_THE_CLUSTER = (ClusterContainers, PodLog, ReadPodFile)
+OF_THE_CLUSTER = (ClusterContainers, PodLog, ReadPodFile, TreeInside)
 
 
 class FromAfar:

@@ -7,8 +7,11 @@ from triage.evidence.model import Evidence, Unanswered
 from triage.evidence.queries.containers import Tool
 from triage.patching.model import SourceFile
 
-# In the words of cat, docker and podman.
-ABSENT = ("No such file or directory", "Could not find the file", "could not be found")
+# In the words of cat, docker (20 and newer) and podman.
+ABSENT = (
+    *("No such file or directory", "No such container:path", "Could not find the file"),
+    "could not be found",
+)
 
 
 class EvidenceTree:

@@ -12,6 +12,7 @@ from triage.errors import RefusedError, UnreachableError
 from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
 from triage.evidence.queries.containers import Daemon
+from triage.evidence.queries.inside import inside
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.jsontext import parse_json
 from triage.verify.pods import InsidePod, pod_of
@@ -78,7 +79,7 @@ class Inside:
 
     def __init__(self, connection: Connection, tool: Daemon, id: str) -> None:
         self._connection = connection
-        self._prefix = (tool, "exec", "--interactive", id)
+        self._prefix = inside(tool, id, stdin=True)
         self.name = connection.name
         self.address = connection.address
 

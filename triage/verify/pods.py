@@ -19,7 +19,7 @@ from triage.evidence.containers import has_kubelet
 from triage.evidence.model import Query, T, Unanswered
 from triage.evidence.queries import ClusterContainers, Containers, NodeContainers, Processes
 from triage.evidence.queries.containers import Container
-from triage.evidence.queries.kubernetes import inside
+from triage.evidence.queries.inside import inside
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.jsontext import parse_json
 from triage.verify.service import ServiceState, reason_of, refused, text_of

@@ -1,9 +1,8 @@
-"""podman's answers are recorded (4.3.1, with `--network=host`); docker's are like them."""
+"""The answers are recorded: podman 4.3.1, docker 20.10.24, both with `--network=host`."""
 
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Callable
 from typing import Any
@@ -47,11 +46,19 @@ def test_no_secret_is_in_the_canonical_text() -> None:
 
 
 def test_details_as_docker_tells_them(ask: Ask) -> None:
-    (item, _) = json.loads(recorded("container-details-podman"))
-    item |= {"Name": "/kimi", "RestartCount": 4}
-    item["State"] |= {"OOMKilled": True, "ExitCode": 137}
-    (found,) = ask(ContainerDetails("docker", (ID,)), stdout=json.dumps([item]).encode())
-    assert (found.name, found.restarts, found.out_of_memory, found.exit_code) == ("kimi", 4, True, 137)
+    ids = ask(Containers("docker"), "containers-docker")
+    found = {each.name: each for each in ask(ContainerDetails("docker", ids), "container-details-docker")}
+    assert set(found) == {"dies", "loops", "greedy", "chat_engine_1"}
+    dies, loops, greedy, chat = (found[name] for name in ("dies", "loops", "greedy", "chat_engine_1"))
+    assert (dies.state, dies.exit_code, dies.shm_size) == ("exited", 1, 16777216)
+    assert dies.argv[1:5] == ("-m", "sglang.launch_server", "--model-path", "/models/kimi")
+    assert dies.environment["NCCL_DEBUG"] == "WARN"
+    assert (loops.state, loops.exit_code, loops.restarts > 3) == ("restarting", 1, True)
+    assert (greedy.state, greedy.out_of_memory, greedy.exit_code) == ("exited", True, 137)
+    assert (chat.state, chat.service, bool(chat.pid)) == ("running", "engine", True)
+    assert "hf_" not in ContainerDetails("docker", ids).decode(
+        Output(0, recorded("container-details-docker"))
+    )
 
 
 def test_one_that_has_gone_does_not_hide_the_others(ask: Ask) -> None:

@@ -19,6 +19,7 @@ from triage.evidence.queries.containers import (
 )
 from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
 from triage.evidence.queries.gpus import Gpu, GpuInventory, Gpus, GpuTopology, RocmInventory, Topology
+from triage.evidence.queries.inside import TreeInside
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
 from triage.evidence.queries.kubernetes import ClusterContainers, NodeContainers, PodLog, ReadPodFile
 from triage.evidence.queries.machine import (
@@ -89,6 +90,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ContainerDetails("docker", ("CONTAINER",)),
     ContainerLog("docker", "CONTAINER"),
     ReadContainerFile("docker", "CONTAINER", "FILE"),
+    TreeInside("docker", "CONTAINER", "PYTHON"),
     NodeContainers(("CONTAINER",)),
     ClusterContainers(),
     PodLog("kubectl", "NAMESPACE/POD/CONTAINER", previous=True),
@@ -155,6 +157,7 @@ __all__ = [
     "SudoRights",
     "TailFile",
     "Topology",
+    "TreeInside",
     "Unit",
     "UnitCommand",
     "UnitProperties",

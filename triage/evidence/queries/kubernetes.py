@@ -35,6 +35,7 @@ from triage.evidence.queries.containers import (
     ContainerLog,
 )
 from triage.evidence.queries.files import MAX_FILE, SOURCE, require_json
+from triage.evidence.queries.inside import inside
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
 
@@ -66,6 +67,7 @@ class NodeContainers(Query[tuple[Container, ...]]):
     name: ClassVar[str] = "node-containers"
     purpose: ClassVar[str] = "read the command, state and result of the containers of pods on their node"
     privilege: ClassVar[str] = NEEDS_NODE
+    absence: ClassVar[str] = "pods are plain processes of the node, and say that they run in a container"
     limit: ClassVar[int] = 64 * MEBI
 
     ids: tuple[str, ...]
@@ -98,6 +100,7 @@ class ClusterContainers(Query[tuple[Container, ...]]):
     name: ClassVar[str] = "cluster-containers"
     purpose: ClassVar[str] = "read the command, state and last result of the containers of a cluster's pods"
     privilege: ClassVar[str] = NEEDS_CLUSTER
+    absence: ClassVar[str] = "pods are found on their node alone"
     limit: ClassVar[int] = 64 * MEBI
 
     namespace: str = ""
@@ -132,6 +135,7 @@ class PodLog(ContainerLog):
     name: ClassVar[str] = "pod-log"
     purpose: ClassVar[str] = "read what a service in a pod logged, and what it logged before it was restarted"
     privilege: ClassVar[str] = "a kubeconfig whose user may get pods/log"
+    absence: ClassVar[str] = "only what the cluster says of the container's end is known"
     limit: ClassVar[int] = LOG_LIMIT
     timeout: ClassVar[float] = LOG_TIMEOUT
 
@@ -151,6 +155,7 @@ class ReadPodFile(Query[str]):
     name: ClassVar[str] = "read-pod-file"
     purpose: ClassVar[str] = "read installed source and a model's config.json in a pod, while it runs"
     privilege: ClassVar[str] = NEEDS_EXEC
+    absence: ClassVar[str] = "what asks for the file is missing, and says so"
     limit: ClassVar[int] = MAX_FILE
 
     tool: Literal["crictl", "kubectl"]
@@ -174,15 +179,6 @@ class ReadPodFile(Query[str]):
 
     def parse(self, text: str) -> str:
         return text
-
-
-def inside(tool: Literal["crictl", "kubectl"], id: str, stdin: bool = False) -> tuple[str, ...]:
-    """What a command begins with that runs in a pod's container."""
-    if tool == "crictl":
-        return ("crictl", "exec", *(("--interactive",) if stdin else ()), id)
-    namespace, pod, container = id.split("/")
-    where = ("--namespace", namespace, pod, "--container", container, "--")
-    return ("kubectl", "exec", *(("--stdin",) if stdin else ()), *where)
 
 
 _GET_PODS = ("kubectl", "get", "pods", "--output", "json", "--request-timeout", "25s")
