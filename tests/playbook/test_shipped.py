@@ -38,7 +38,7 @@ class TestPp8Bringup:
             ("diagnose", unit),
             ("patch", SHOWN | unit),
             ("patch", APPLIED | unit),
-            ("verify", {**unit, "restart": True, "timeout": 120, "concurrency": 4}),
+            ("verify", {**unit, "restart": True, "timeout": 120, "concurrency": 4, "most_repeats": 5}),
         ]
         assert result.status == "done"
 
