@@ -132,36 +132,6 @@ def test_a_setting_of_an_unknown_engine_names_both_and_one_that_it_lacks_is_not_
     assert setting(context(), set={"vllm": "--enforce-eager"}) is None
 
 
-def test_placeholders_are_filled_from_the_run_and_stay_where_nothing_is_known() -> None:
-    command = "journalctl -u UNIT; ls MODEL_PATH; PYTHON -m pip; --tp-size GPUS; kill PID; SLURM_N N UNITS"
-    (found,) = offered(context(), kind="action", id="one", summary="s", command=command)
-    assert found.command == (
-        "journalctl -u kimi.service; ls /srv/models/Kimi-K2.6; /opt/venv/bin/python -m pip; --tp-size 8; "
-        "kill PID; SLURM_N N UNITS"
-    )
-    hostile = context(deployment=replace(STORY, unit="a b;reboot.service", model="$(reboot)"))
-    (found,) = offered(hostile, kind="action", id="one", summary="s", command="show UNIT MODEL_PATH")
-    assert found.command == "show 'a b;reboot.service' '$(reboot)'"
-    unknown = context(deployment=Deployment("log"), incident=incident(fault()))
-    (found,) = offered(unknown, kind="action", id="one", summary="s", command=command)
-    assert found.command == command
-
-
-@pytest.mark.parametrize(
-    ("command", "asked"),
-    [
-        ("journalctl -u UNIT -b", "journalctl --user-unit kimi.service -b"),
-        ("sudo systemctl restart UNIT", "systemctl --user restart kimi.service"),
-        ("systemctl cat UNIT; journalctl -k -b", "systemctl --user cat kimi.service; journalctl -k -b"),
-        ("systemctl restart nvidia-fabricmanager", "systemctl restart nvidia-fabricmanager"),
-    ],
-)
-def test_commands_on_a_user_unit_ask_the_systemd_that_has_it(command: str, asked: str) -> None:
-    own = context(deployment=replace(STORY, manager="systemd-user"))
-    (found,) = offered(own, kind="action", id="one", summary="s", command=command)
-    assert found.command == asked
-
-
 OOM = (
     "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 94.97 GiB "
     "of which 902.56 MiB is free."

@@ -59,6 +59,7 @@ from triage.evidence.queries import (
     WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, search_environment
+from triage.hosts.there import there
 
 Engine = Literal["sglang", "vllm", ""]
 
@@ -102,7 +103,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
             "finding an inference service on",
             evidence.origin.name,
             host.why_none(),
-            f"name the unit with --unit; `{LIST_UNITS}` lists them",
+            f"name the unit with --unit; to list them: {there(evidence.origin.name, LIST_UNITS)}",
         )
     found.sort(key=lambda each: each.started, reverse=True)
     found.sort(key=_urgency)
@@ -256,7 +257,7 @@ class _Host:
                 "finding the unit", f"{full} on {host}", why, f"triage diagnose {shlex.quote(host)}"
             )
         why = f"systemd knows no such unit; {known}"
-        return UsageError("finding the unit", f"{full} on {host}", why, LIST_UNITS)
+        return UsageError("finding the unit", f"{full} on {host}", why, there(host, LIST_UNITS))
 
     def _loaded(self, name: str) -> Unit | None:
         full = _unit_name(name)

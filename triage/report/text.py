@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from triage.evidence.model import Deployment
+from triage.evidence.model import Deployment, Origin
+from triage.hosts.there import there
 from triage.logs.model import Fault, Frame, Incident
 from triage.pipeline import Finding as IncidentFinding
 from triage.pipeline import Report
@@ -44,7 +45,7 @@ def lines(report: Report) -> Iterator[Text]:
         yield Text()
         if len(report.incidents) > 1:
             yield Text(f"INCIDENT {index + 1} of {len(report.incidents)}", "bold reverse")
-        yield from _incident(item, report.deployment)
+        yield from _incident(item, report)
     for note in report.notes:
         yield Text(f"note: {safe_line(note)}", "yellow")
     for other in report.others:
@@ -112,8 +113,8 @@ def _ago(moment: str) -> str:
     return f", {seconds} s ago"
 
 
-def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
-    incident = item.incident
+def _incident(item: IncidentFinding, report: Report) -> Iterator[Text]:
+    incident, deployment = item.incident, report.deployment
     yield Text("WHAT HAPPENED", "bold cyan")
     yield from _what_happened(incident, deployment.package_root)
     yield Text()
@@ -121,7 +122,7 @@ def _incident(item: IncidentFinding, deployment: Deployment) -> Iterator[Text]:
     if causes:
         yield from _why(causes[0], item, deployment.package_root)
         yield Text()
-        yield from _remedies(causes[0])
+        yield from _remedies(causes[0], report.origin)
     else:
         yield Text.assemble(("WHY  ", "bold cyan"), ("unknown: no rule explains this", "bold"))
         yield Text(f"  fingerprint {incident.fingerprint}")
@@ -243,8 +244,13 @@ def _table(table: Table) -> Iterator[Text]:
         yield Text(f"      {'  '.join(cells).rstrip()}", "dim" if index == 0 else "")
 
 
-def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
+def _remedies(diagnosis: Diagnosis, origin: Origin) -> Iterator[Text]:
     yield Text("WHAT CAN BE DONE", "bold cyan")
+    way = there(origin.name) if origin.kind == "host" else ""
+    if way and any(map(_is_for_the_host, diagnosis.remedies)):
+        yield Text(
+            f"  commands are for {safe_line(origin.name)} ({safe_line(way)}), but for triage's own", "dim"
+        )
     helpful = [remedy for remedy in diagnosis.remedies if remedy.helps is not False]
     for number, remedy in enumerate(helpful, 1):
         yield Text(f"  {number} {remedy.kind:8}{safe_line(remedy.summary)}", "bold")
@@ -252,6 +258,12 @@ def _remedies(diagnosis: Diagnosis) -> Iterator[Text]:
     for remedy in diagnosis.remedies:
         if remedy.helps is False:
             yield Text(f"  - {remedy.kind:8}{safe_line(remedy.summary)} ({safe_line(remedy.proof)})", "dim")
+
+
+def _is_for_the_host(remedy: Remedy) -> bool:
+    """Whether its command is to be run there: settings are no commands, and triage runs here."""
+    own = remedy.command.startswith("triage ")
+    return bool(remedy.command) and remedy.kind in ("action", "upgrade") and not own
 
 
 def _remedy(remedy: Remedy) -> Iterator[Text]:

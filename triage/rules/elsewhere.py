@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from triage.evidence.logs import KERNEL
 from triage.logs.model import Fault
+from triage.rules.commands import runnable
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
-from triage.rules.placeholders import fill, placeholders, to_its_manager
 from triage.rules.schema import Place
 
 SHOWN = 3  # faults
@@ -34,9 +34,9 @@ def _kernel_log(context: Context) -> Iterator[Finding]:
     if told:
         yield _found(f"the kernel log of the run: {_said(told)}")
     elif not context.examined:
-        yield _missing("the kernel log: only a log was given", f"on the host: {command}")
+        yield _missing("the kernel log: only a log was given", command)
     elif KERNEL in context.unread:
-        yield _missing(f"the kernel log: {context.unread[KERNEL]}", f"on the host: sudo {command}")
+        yield _missing(f"the kernel log: {context.unread[KERNEL]}", f"sudo {command}")
     else:
         yield _found("the kernel log of the run tells of no fault")
 
@@ -50,7 +50,7 @@ def _other_ranks(context: Context) -> Iterator[Finding]:
     if silent:
         named = ", ".join(silent[:MAX_RANKS]) + (", ..." if len(silent) > MAX_RANKS else "")
         pattern = shlex.quote("|".join(silent[:MAX_RANKS]))
-        command = f"{_journal(context)} | grep -nwE {pattern}"
+        command = _journal(context, f"grep -nwE {pattern}")
         yield _missing(f"other ranks: {named} ended without a word of it", command)
     elif not told:
         yield _found("other ranks: none of them reports a fault in this log")
@@ -73,7 +73,7 @@ def _worker_log(context: Context) -> Iterator[Finding]:
     pattern = ENGINE_PROCESSES.get(context.engine, "Traceback")
     yield _missing(
         "the engine's processes: this log holds no exception of theirs",
-        f"{_journal(context)} | grep -nE {shlex.quote(pattern)} | head -40",
+        _journal(context, f"grep -nE {shlex.quote(pattern)} | head -40"),
     )
 
 
@@ -82,7 +82,7 @@ def _earlier_lines(context: Context) -> Iterator[Finding]:
     if told:
         yield _found(f"earlier in the log: {_said(told)}")
         return
-    yield _missing("the lines before it, of the same process", f"{_journal(context)} | less")
+    yield _missing("the lines before it, of the same process", _journal(context, "less"))
 
 
 _PLACES: Mapping[Place, Callable[[Context], Iterator[Finding]]] = {
@@ -111,9 +111,10 @@ def _one(fault: Fault) -> str:
     return f"{ranks}{fault.type}: {message[:120]}" if message else f"{ranks}{fault.type}"
 
 
-def _journal(context: Context) -> str:
-    command = to_its_manager("journalctl -u UNIT -b -o cat --no-pager", context.deployment)
-    return fill(command, placeholders(context))
+def _journal(context: Context, then: str) -> str:
+    """The service's own lines, put through a pipe; "" where nothing tells where they are."""
+    lines = runnable("journalctl -u UNIT -b -o cat --no-pager", context)
+    return f"{lines} | {then}" if lines else ""
 
 
 def _found(detail: str) -> Finding:

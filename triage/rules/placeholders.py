@@ -6,19 +6,9 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from triage.evidence.model import Deployment
 from triage.rules.context import Context
 
 _WORDS = re.compile(r"(?<![\w-])(?:UNIT|GPUS|TP|MODEL_PATH|PYTHON|PID|N|M)(?![\w-])")
-
-_SYSTEMCTL = re.compile(r"\b(?:sudo )?systemctl (?=[a-z-]+ UNIT\b)")
-
-
-def to_its_manager(command: str, deployment: Deployment) -> str:
-    """The command on UNIT, put to the systemd that has it: `systemctl --user`, `journalctl --user-unit`."""
-    if deployment.manager != "systemd-user":
-        return command
-    return _SYSTEMCTL.sub("systemctl --user ", command.replace("journalctl -u ", "journalctl --user-unit "))
 
 
 def placeholders(context: Context) -> Mapping[str, str]:

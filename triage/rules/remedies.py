@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Iterator
 
 from triage.evidence.model import Layout, Unanswered
+from triage.rules.commands import runnable
 from triage.rules.computed import Computed
 from triage.rules.computing import compute
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
 from triage.rules.divisors import MAX_RANKS, cuts_of
-from triage.rules.placeholders import fill, placeholders, to_its_manager
+from triage.rules.placeholders import fill, placeholders
 from triage.rules.probes.arithmetic import look_up_all
 from triage.rules.schema import (
     ActionRemedy,
@@ -34,7 +35,7 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
         elif isinstance(spec, SettingRemedy):
             found.extend(_setting(spec, context))
         elif isinstance(spec, ActionRemedy):
-            command = fill(to_its_manager(spec.command, context.deployment), placeholders(context))
+            command = runnable(spec.command, context)
             found.append(Remedy("action", spec.id, spec.summary, command, spec.cost, spec.proof))
         else:
             found.extend(_layouts(spec, context))

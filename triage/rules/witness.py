@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triage.logs.model import Fault
+from triage.rules.commands import runnable
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
-from triage.rules.placeholders import fill, placeholders, to_its_manager
 
 RESULTS = ("exit-code", "signal", "core-dump", "oom-kill", "timeout", "watchdog", "protocol", "resources")
 
@@ -39,5 +39,4 @@ def _agrees(other: Fault, fault: Fault) -> bool:
 def _command(context: Context) -> str:
     if context.fault.kind == "kernel":
         return "journalctl -k -b | grep -iE 'oom|out of memory|xid|segfault'"
-    asked = "systemctl show UNIT -p Result -p ExecMainCode -p ExecMainStatus"
-    return fill(to_its_manager(asked, context.deployment), placeholders(context))
+    return runnable("systemctl show UNIT -p Result -p ExecMainCode -p ExecMainStatus", context)
