@@ -34,6 +34,7 @@ def test_rates_take_the_place_of_streams():
     options = asked(rate="8,0.5, 2", arrivals=ArrivalsChoice.CONSTANT)
     assert (options.rates, options.arrivals) == ((0.5, 2.0, 8.0), "constant")
     assert options.load_timeout == 4 * 150
+    assert asked(rate="0.1").load_timeout == 150 + 4 * 8 / 0.1  # three repeats fit
     with pytest.raises(UsageError, match="one takes the place of the other"):
         asked(rate="8", concurrency="4")
 

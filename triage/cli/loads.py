@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ MAX_RATE = 500.0  # requests/s
 MAX_TOKENS = 100_000
 MAX_REPEATS = 100
 MOST_REPEATS = 20  # of each load, where only the fewest are named
-LEVEL_TIME = 150.0  # seconds that the loads of one level may take, all repeats together
+LEVEL_TIME = 150.0  # seconds for the loads of one level, all repeats together, at least
 
 
 class ArrivalsChoice(str, Enum):
@@ -89,6 +90,7 @@ def loads_of(
     api: ApiChoice | None = None,
 ) -> Options:
     """What the options ask for. Raises UsageError."""
+    from triage.verify.measure import shapes_of
     from triage.verify.options import Options
 
     if rate and concurrency:
@@ -100,13 +102,12 @@ def loads_of(
     prompts = _range("--prompt-tokens", prompt_tokens, 1, MAX_TOKENS)
     outputs = _range("--max-tokens", max_tokens, 2, MAX_TOKENS)
     least, most = _range("--repeats", repeats, 1, MAX_REPEATS)
-    return Options(
+    options = Options(
         requests=requests,
         concurrency=levels[-1],
         sweep=levels,
         rates=rates,
         arrivals=arrivals.value,
-        load_timeout=LEVEL_TIME * len({1, *(rates or levels)}),
         repeats=least,
         most_repeats=most if "-" in repeats else max(least, MOST_REPEATS),
         difference=difference / 100,
@@ -117,6 +118,8 @@ def loads_of(
         api=api.value if api else None,
         api_key=api_key_of(api_key_env),
     )
+    comes = (shape.requests / shape.rate if shape.rate else 0.0 for shape in shapes_of(options))
+    return replace(options, load_timeout=sum(max(LEVEL_TIME, (least + 1) * time) for time in comes))
 
 
 def _numbers(option: str, text: str, least: float, most: float) -> list[float]:

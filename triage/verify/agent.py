@@ -689,7 +689,8 @@ class Agent:
 
     def settle(self, manner: Manner, ask: Ask) -> tuple[Manner, Json]:
         """Ask in the ways that a server may want it, best first, and tell the one that it took."""
-        for api in self.job.get("apis") or PATHS:
+        wanted = self.job.get("apis") or list(PATHS)
+        for api in [api for api in PATHS if api in wanted] or PATHS:
             for ignore_eos in (True, False):
                 manner = manner._replace(api=api, ignore_eos=ignore_eos)
                 start = clock()
