@@ -100,4 +100,4 @@ def is_measured(layout) -> bool:
     """A model of random weights has answers without any text in them now and then, which fails a layout."""
     result = layout["verification"]
     kinds = {kind for one in result["metrics"] for kind in one["failures"]}
-    return result["start"]["ready"] and layout["decode_rate"] and kinds <= {"no text"}
+    return result["start"]["ready"] and layout["output_throughput"] and kinds <= {"no text"}
