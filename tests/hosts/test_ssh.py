@@ -7,6 +7,7 @@ import getpass
 import logging
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -617,16 +618,37 @@ def test_an_account_whose_shell_does_not_run_commands(forced: Callable[[str], Co
 NOISE = 'printf "Welcome!\\n\\nlast line without an end"; echo "insufficient permissions" >&2; '
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
-def test_what_start_up_files_print_is_no_part_of_an_answer(
+@pytest.mark.parametrize("shell", ["bash", "dash", "tcsh", "fish"])
+def test_any_login_shell_and_what_its_start_up_files_print(
     forced: Callable[[str], Connection], shell: str
 ) -> None:
-    """As a .bashrc does that greets."""
+    """As a .bashrc does that greets. A C shell sees `!` in quotes, too, and fish a backslash."""
+    if shutil.which(shell) is None:
+        refuse = pytest.fail if os.environ.get("TRIAGE_REQUIRE_E2E") == "1" else pytest.skip
+        refuse(f"{shell} not found: apt-get install {shell}")
     connection = forced(f'{NOISE} exec {shell} -c "$SSH_ORIGINAL_COMMAND"')
     told = connection.run(["sh", "-c", "cat; echo own >&2; exit 3"], stdin=b"\ntriage: pid 7\nanswer")
     assert (told.code, told.stdout, told.stderr) == (3, b"\ntriage: pid 7\nanswer", b"own\n")
     assert b"".join(connection.stream(["printf", "a b"], timeout=10)) == b"a b"
     assert connection.run(["head", "-c", "70000", "/dev/zero"], limit=69_999).stdout == bytes(69_999)
+    words = [
+        "",
+        "a b",
+        "$HOME",
+        "it's",
+        "\\",
+        "\\\\",
+        "a!b",
+        "!",
+        "`id`",
+        "{a,b}",
+        '"q"',
+        "*",
+        "~",
+        "\\n",
+        "\\'",
+    ]
+    assert connection.run(["printf", "%s|", *words]).stdout.decode().split("|") == [*words, ""]
 
 
 def test_start_up_files_that_print_without_end(forced: Callable[[str], Connection]) -> None:

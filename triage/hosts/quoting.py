@@ -10,6 +10,7 @@ from triage.errors import UsageError
 from triage.hosts.connection import ENVIRONMENT
 
 BANNER = 64 * 1024  # bytes that start-up files may print before a command
+_ODD = re.compile(r"([!\\])")
 _MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10})\n")
 
 # Under the account's login shell, whatever it is: one POSIX shell that waits and turns a signal into
@@ -31,7 +32,17 @@ def remote_command(argv: Sequence[str], seconds: int) -> str:
             "running", shlex.join(argv)[:200], "a NUL byte cannot be part of a command", "name it without one"
         )
     inner = _INNER.format(environment=shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items()))
-    return shlex.join(["sh", "-c", _OUTER, inner, str(seconds), *argv])
+    words = ["sh", "-c", _OUTER, inner, str(seconds), *argv]
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """One word for any login shell: a C shell sees `!` in quotes as well, and fish a backslash."""
+    if not word:
+        return "''"
+    return "".join(
+        f"\\{part}" if part in ("!", "\\") else shlex.quote(part) for part in _ODD.split(word) if part
+    )
 
 
 def pid_of(stderr: bytes | bytearray) -> int | None:
