@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from triage.hosts.connection import DEFAULT_TIMEOUT, Output
+from triage.hosts.connection import DEFAULT_TIMEOUT, Output, why_cut
 
 T = TypeVar("T")
 MEBI = 1024 * 1024
@@ -93,9 +93,13 @@ class Answer(Generic[T]):
     command: str = ""
 
     def require(self) -> T:
-        """The value; raises Unanswered when it is missing."""
+        """The value, all of it; raises Unanswered when it is missing or was cut: what is not in a part of a
+        list may be in the rest."""
         if self.value is None:
             raise Unanswered(self.missing)
+        if self.partial:
+            why = why_cut(self.partial, self.query.timeout, self.query.limit)
+            raise Unanswered(f"it was told only in part: {why}")
         return self.value
 
 
