@@ -11,6 +11,8 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +108,58 @@ def test_the_time_limit_ends_a_process_that_ignores_sigterm(connection: Connecti
     output = connection.run(["sh", "-c", "trap '' TERM; while :; do sleep 0.5; done # 98.7602"], timeout=1)
     assert output.cut == "time"
     assert gone("98.7602")
+
+
+STUBBORN = "(trap '' TERM HUP PIPE INT; while :; do sleep 0.2; done; : {mark}) & wait"
+
+
+@pytest.mark.parametrize("stdin", [b"", b"input"])
+@pytest.mark.parametrize("limited", ["time", "bytes"])
+def test_a_limit_ends_grandchildren_that_ignore_signals(
+    connection: Connection, stdin: bytes, limited: str
+) -> None:
+    mark = f"98.{limited}{len(stdin)}"
+    script = f"{'yes & ' if limited == 'bytes' else ''}{STUBBORN.format(mark=mark)}"
+    output = connection.run(
+        ["sh", "-c", script], timeout=1 if limited == "time" else 30, limit=1000, stdin=stdin
+    )
+    assert output.cut == limited
+    assert gone(mark)
+
+
+@pytest.mark.parametrize("stdin", [b"", b"input"])
+def test_stopping_ends_grandchildren_that_ignore_signals(server: Server, stdin: bytes) -> None:
+    stop = threading.Event()
+    connection = open_connection("box", ConnectionOptions(stop=stop))
+    timer = threading.Timer(1.5, stop.set)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        connection.run(["sh", "-c", STUBBORN.format(mark="98.7607")], stdin=stdin)
+    assert gone("98.7607")
+    connection.close()
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_what_runs_on_a_host_ends_with_us(server: Server, signal_: signal.Signals) -> None:
+    up = server.home / "up"
+    script = f"touch {up}; {STUBBORN.format(mark='98.7608')}"
+    program = (
+        "from triage.hosts import open_connection\n"
+        f"open_connection('box').run(['sh', '-c', {script!r}], timeout=300)"
+    )
+    us = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not up.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert up.exists()
+    os.kill(us.pid, signal_)
+    us.wait(10)
+    assert gone("98.7608")
+
+
+def test_a_command_that_ends_leaves_nothing_behind(connection: Connection) -> None:
+    assert connection.run(["true", "98.7609"]).code == 0
+    assert not running("98.7609")
 
 
 def test_the_byte_limit_keeps_exactly_so_much_and_ends_the_remote_process(connection: Connection) -> None:

@@ -17,7 +17,7 @@ from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
 from triage.hosts.options import ConnectionOptions, check
-from triage.hosts.quoting import BANNER, drop_banner, pid_of, remote_command
+from triage.hosts.quoting import BANNER, drop_banner, ending_command, pid_of, remote_command
 from triage.hosts.ssh_config import Target, resolve
 from triage.hosts.ssh_line import Line, dial
 
@@ -59,17 +59,14 @@ class SshConnection:
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
         capture = Capture(limit + BANNER)
-        with self._channel(argv, timeout) as channel:
+        with self._channel(argv, timeout, stdin) as channel:
             try:
-                _feed(channel, stdin)
                 _drain(channel, capture, time.monotonic() + timeout, self._options.stop)
-            except KeyboardInterrupt:
-                self._kill(pid_of(capture.stderr))
-                raise
+            finally:
+                if stdin and not channel.exit_status_ready():
+                    self._kill(pid_of(capture.stderr))
             code = channel.exit_status if channel.exit_status_ready() else -1
-            if capture.cut:
-                self._kill(pid_of(capture.stderr))
-            elif code == -1:
+            if code == -1 and not capture.cut:
                 self._lost("running", argv, "the connection ended before the command did")
         if pid_of(capture.stderr) is None and not capture.cut:
             self._no_shell(capture, code)
@@ -85,8 +82,7 @@ class SshConnection:
         deadline = time.monotonic() + timeout
         complaints = Capture(CHUNK)
         begun, before = False, bytearray()
-        with self._channel(argv, timeout) as channel:
-            _feed(channel, stdin)
+        with self._channel(argv, timeout, stdin) as channel:
             try:
                 while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
                     check(self._options.stop)
@@ -102,16 +98,16 @@ class SshConnection:
                 if channel.closed and channel.exit_status == -1:
                     self._lost("following", argv, "the connection ended before the command did")
             finally:
-                if not _ended(channel):
+                if stdin and not _ended(channel):
                     self._kill(pid_of(complaints.stderr))
 
     def close(self) -> None:
         self._line.close()
 
     @contextlib.contextmanager
-    def _channel(self, argv: Sequence[str], timeout: float) -> Iterator[paramiko.Channel]:
-        """A channel on which `argv` has been started."""
-        command = remote_command(argv, math.ceil(timeout) + 1)
+    def _channel(self, argv: Sequence[str], timeout: float, stdin: bytes) -> Iterator[paramiko.Channel]:
+        """A channel on which `argv` has been started. Without input it ends with the channel."""
+        command = remote_command(argv, math.ceil(timeout) + 1, tied=not stdin)
         try:
             channel = self._session()
             # exec_command would wait for ever
@@ -124,6 +120,8 @@ class SshConnection:
         except LOST as error:
             self._lost("starting", argv, error)
         try:
+            if stdin:
+                _feed(channel, stdin)
             yield channel
         except LOST as error:
             self._lost("running", argv, error)
@@ -150,7 +148,7 @@ class SshConnection:
             watchdog = threading.Timer(KILL_TIMEOUT, channel.close)
             watchdog.start()
             try:
-                channel.exec_command(f"kill -TERM {pid}")
+                channel.exec_command(ending_command(pid))
                 channel.recv_exit_status()
             finally:
                 watchdog.cancel()
@@ -183,10 +181,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
             channel.sendall(stdin)
             channel.shutdown_write()
 
-    if stdin:
-        threading.Thread(target=send, daemon=True).start()
-    else:
-        channel.shutdown_write()
+    threading.Thread(target=send, daemon=True).start()
 
 
 def _drain(channel: paramiko.Channel, capture: Capture, deadline: float, stop: Event | None) -> None:
