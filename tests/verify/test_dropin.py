@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ class Machine:
         return (self.directory / "calls").read_text().splitlines()
 
     def bench(self, *layouts: Layout, told: Callable[[Bench], None] = lambda bench: None) -> Bench:
-        deployment = Deployment("kimi", engine="sglang", unit=UNIT)
+        deployment = Deployment("kimi", engine="sglang", unit=UNIT, port=30000)
         return bench(LocalConnection(), deployment, layouts, Options(), on_measured=told)
 
     def runs(self, layout: Layout) -> None:
@@ -117,6 +118,30 @@ def test_whatever_happens_it_is_as_it_was(machine: Machine, monkeypatch, error: 
     with pytest.raises(type(error)):
         machine.bench(Layout(tp=8))
     assert not machine.dropin.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_closed_terminal_and_a_plain_kill_end_it_as_ctrl_c_does(machine: Machine, monkeypatch, number):
+    before = signal.getsignal(number)
+    monkeypatch.setattr(benching, "verify", lambda *_: os.kill(os.getpid(), number))
+    with pytest.raises(KeyboardInterrupt):
+        machine.bench(Layout(tp=8))
+    assert not machine.dropin.exists()
+    assert signal.getsignal(number) is before
+
+
+def test_under_nohup_it_goes_on(machine: Machine, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def verify(*_: object) -> Any:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return result(figures(20, 80))
+
+    monkeypatch.setattr(benching, "verify", verify)
+    try:
+        assert machine.bench(Layout(tp=8)).best == Layout(tp=8)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), UnreachableError("a", "b", "lost", "")])

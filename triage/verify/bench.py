@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from triage.errors import RefusedError, TriageError
 from triage.evidence.discovery import discover
@@ -26,6 +27,7 @@ from triage.verify.service import SystemdService
 from triage.verify.spread import DIFFERENCE, uncertainty
 
 EXERCISES = 8  # requests between a start and its loads, at most
+POLITE = (signal.SIGTERM, signal.SIGHUP)
 SLACK = 300.0  # seconds beside all of these after which the host takes the drop-in away by itself
 
 
@@ -90,7 +92,7 @@ def bench(
         return Bench(deployment.name, deployment.layout, tuple(measured), *recommended(measured), left=left)
 
     dropin = _dropin(connection, deployment.unit)
-    with _restoring(dropin, limit) as notes:
+    with _ended_as_by_ctrl_c(), _restoring(dropin, limit) as notes:
         for layout, changed in commands.items():
             on_layout(layout)
             dropin.write(changed, limit)
@@ -168,11 +170,26 @@ def _restoring(dropin: DropIn, limit: float) -> Iterator[list[str]]:
 
 def _remove(dropin: DropIn) -> None:
     """Without being interrupted: half of it would leave a service that nobody restarts."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    with _handled(signal.SIG_IGN, signal.SIGINT, *POLITE):
         dropin.remove()
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Also by a terminal that is closed and by a plain kill, unless these are ignored, as under nohup."""
+    heeded = [each for each in POLITE if signal.getsignal(each) is not signal.SIG_IGN]
+    with _handled(signal.default_int_handler, *heeded):
+        yield
+
+
+@contextmanager
+def _handled(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
