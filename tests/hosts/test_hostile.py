@@ -22,6 +22,7 @@ from triage.evidence.queries import (
     Journal,
     JournalWindows,
     KernelLog,
+    PodLog,
     Processes,
     ReadFile,
     TailFile,
@@ -56,7 +57,7 @@ def test_endless_answers_cost_little_and_are_called_endless(tmp_path: Path) -> N
 
 
 def test_every_question_has_a_limit_that_fits_it() -> None:
-    logs = (Journal, JournalWindows, KernelLog, TailFile, ContainerLog)
+    logs = (Journal, JournalWindows, KernelLog, TailFile, ContainerLog, PodLog)
     assert all(query.limit <= 8 * MEBI for query in CATALOGUE if not isinstance(query, logs))
 
 
