@@ -196,3 +196,78 @@ def test_no_words_break_it(words: list[str]) -> None:
     recognise_script("\n".join(words))
     for engine in ("sglang", "vllm", ""):
         layout_of(engine, parse_arguments(engine, words)[0])  # type: ignore[arg-type]
+
+
+GIVEN = {"VENV": "/opt/v", "MODEL": "/srv/m", "PORT": "31004", "EXTRA": "--tensor-parallel-size 4 --seed 1"}
+
+
+@pytest.mark.parametrize(
+    ("script", "argv"),
+    [
+        ("exec $VENV/bin/vllm serve $MODEL --port $PORT", "/opt/v/bin/vllm serve /srv/m --port 31004"),
+        (
+            "$VENV/bin/vllm serve ${MODEL} $EXTRA",
+            "/opt/v/bin/vllm serve /srv/m --tensor-parallel-size 4 --seed 1",
+        ),
+        ("vllm serve m --port ${OTHER:-31005}", "vllm serve m --port 31005"),
+        ("vllm serve m --port ${OTHER:-$PORT}", "vllm serve m --port 31004"),
+        ("vllm serve m --port ${PORT:-1}", "vllm serve m --port 31004"),
+        ("PORT=7; vllm serve m --port $PORT", "vllm serve m --port 7"),
+        ("vllm serve m --port $NOBODY", "vllm serve m --port $NOBODY"),
+    ],
+)
+def test_a_shell_line_is_filled_in_from_what_the_unit_gives_it(script: str, argv: str) -> None:
+    launch = recognise(("/bin/bash", "-lc", script), GIVEN)
+    assert launch is not None
+    assert launch.argv == tuple(argv.split())
+
+
+def test_arrays_of_a_script() -> None:
+    script = """#!/bin/bash
+MODEL=/srv/k2
+ARGS=(
+  --model-path "$MODEL"   # the big one
+  --tp 4
+)
+[ -n "$DEBUG" ] && ARGS+=(--log-level debug)
+declare -a MORE=(--port 31006 "--served-model-name" 'k 2')
+exec "$VENV/bin/python" -m sglang.launch_server "${ARGS[@]}" "${MORE[@]}"
+"""
+    launch = recognise_script(script, GIVEN)
+    assert launch is not None
+    assert launch.python == "/opt/v/bin/python"
+    arguments, _ = parse_arguments("sglang", launch.arguments)
+    assert arguments["model-path"] == "/srv/k2"
+    assert (arguments["tp-size"], arguments["port"]) == ("4", "31006")
+    assert arguments["served-model-name"] == "k 2"
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (
+            "/opt/conda/bin/conda run -n serve --no-capture-output python -m sglang.launch_server",
+            "envs/serve/bin",
+        ),
+        ("/opt/conda/bin/conda run --name=serve vllm serve m", "envs/serve/bin"),
+        ("/opt/conda/bin/mamba run -n base vllm serve m", "bin"),
+        ("conda run -p /opt/conda/envs/x vllm serve m", "envs/x/bin"),
+    ],
+)
+def test_the_environment_that_conda_run_names(command: str, path: str) -> None:
+    launch = recognise(command.split())
+    assert launch is not None
+    assert launch.environment["PATH"].split(":")[0] == f"/opt/conda/{path}"
+
+
+def test_an_environment_of_conda_that_nobody_can_place_is_not_guessed() -> None:
+    launch = recognise(["conda", "run", "-n", "serve", "vllm", "serve", "m"])
+    assert launch is not None
+    assert "PATH" not in launch.environment
+
+
+@pytest.mark.parametrize(
+    "piece", ["A=(", "A=(a b)\n", "${A:-", "${A[@]} ", "A=$A$A\n", "A+=(${A[@]})\n", "$("]
+)
+def test_hostile_scripts_end(piece: str) -> None:
+    recognise_script("#!/bin/sh\nA=xx\n" + piece * (200_000 // len(piece)))

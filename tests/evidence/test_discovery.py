@@ -278,6 +278,81 @@ def test_a_start_script_is_read(dead: ScriptedHost) -> None:
     assert (found.python, str(found.layout)) == (PYTHON, "pp8")
 
 
+VLLM = ("/opt/venv/bin/python", "-m", "vllm.entrypoints.cli.main", "serve")
+
+
+def starting(host: ScriptedHost, *argv: str, **properties: object) -> None:
+    host.commands[BUS] = bus(*argv)
+    host.commands["systemctl show"] = unit_text(
+        "kimi.service", ActiveState="failed", ExecStart=exec_start(*argv), **properties
+    )
+
+
+def test_a_shell_line_is_filled_in_from_the_units_environment(dead: ScriptedHost) -> None:
+    line = "exec $VENV/bin/python -m sglang.launch_server --model-path $MODEL --port $PORT $EXTRA"
+    starting(dead, "/bin/bash", "-lc", line, EnvironmentFiles="/etc/default/kimi (ignore_errors=no)")
+    dead.files["/etc/default/kimi"] = "VENV=/opt/venv\nMODEL=/srv/k2\nPORT=31004\nEXTRA='--pp-size 4'\n"
+    (found,) = discover(dead.evidence)
+    assert (found.python, found.model, found.port, str(found.layout)) == (PYTHON, "/srv/k2", 31004, "pp4")
+    assert found.disagreements == ()
+
+
+def test_what_a_variable_hides_is_said_and_not_guessed(dead: ScriptedHost) -> None:
+    starting(dead, "/bin/bash", "-c", f"{PYTHON} -m sglang.launch_server --model $MODEL --port $PORT")
+    (found,) = discover(dead.evidence)
+    assert (found.model, found.port) == ("", None)
+    assert found.disagreements == ("its command names $MODEL, $PORT, and nothing known sets that",)
+
+
+def test_arguments_in_a_file_of_the_engine(dead: ScriptedHost) -> None:
+    starting(dead, *SERVE[:3], "--config", "kimi.yaml", "--tp", "2", WorkingDirectory="/srv/run")
+    dead.files["/srv/run/kimi.yaml"] = (
+        "model-path: /srv/k2\npp_size: 4\ntp: 8\nport: 31003\nenable-metrics: true\n"
+        "trust-remote-code: false\nallow-origins: [a, b]\nnested: {x: 1}\n"
+    )
+    (found,) = discover(dead.evidence)
+    assert (found.model, found.port, str(found.layout)) == ("/srv/k2", 31003, "tp2 pp4")
+    assert found.arguments["enable-metrics"] == ""
+    assert found.arguments["allow-origins"] == "a b"
+    assert "trust-remote-code" not in found.arguments
+
+
+def test_a_model_on_the_command_line_comes_before_that_of_the_file(dead: ScriptedHost) -> None:
+    starting(dead, *VLLM, "/srv/mine", "--config=/etc/vllm.yaml")
+    dead.files["/etc/vllm.yaml"] = "model: /srv/other\ntensor-parallel-size: 4\n"
+    (found,) = discover(dead.evidence)
+    assert (found.model, found.port, str(found.layout)) == ("/srv/mine", 8000, "tp4")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "No such file"),
+        ("a: [", "it is not YAML"),
+        ("- a\n- b\n", "its top level is not a mapping"),
+        ("[" * 5000, "it is not YAML"),
+        ("!!python/object/apply:os.system [id]", "it is not YAML"),
+    ],
+)
+def test_a_file_of_the_engine_that_cannot_be_read_leaves_the_port_unknown(
+    dead: ScriptedHost, text: str | None, why: str
+) -> None:
+    starting(dead, *VLLM, "--config", "/etc/vllm.yaml")
+    if text is not None:
+        dead.files["/etc/vllm.yaml"] = text
+    (found,) = discover(dead.evidence)
+    assert found.port is None
+    (said,) = (each for each in found.disagreements if "--config" in each)
+    assert said.startswith("what --config /etc/vllm.yaml sets is not known: ")
+    assert why in said
+
+
+@pytest.mark.parametrize("pattern", ["kimi*", "*", "kimi.servic?", "[k]imi.service"])
+def test_a_pattern_is_no_name(dead: ScriptedHost, pattern: str) -> None:
+    with pytest.raises(UsageError, match="that is a pattern"):
+        discover(dead.evidence, pattern)
+
+
 def test_a_process_without_a_unit(host: ScriptedHost) -> None:
     host.commands |= {
         "systemctl": unit_text("ssh.service", MainPID=33, ExecStart=exec_start("/usr/sbin/sshd", "-D")),

@@ -8,15 +8,15 @@ numactl --cpunodebind=0 python -m vllm.entrypoints.openai.api_server --model M
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 from triage.evidence.model import EMPTY, Layout
+from triage.evidence.shellscript import ASSIGNMENT, Variables, commands_of, unknown_in
 
 Engine = Literal["sglang", "vllm", ""]
 
@@ -79,14 +79,12 @@ SIZES: Mapping[str, Mapping[str, str]] = {
 }
 
 _SINGLE = frozenset({"host", "port", *(flag for sizes in SIZES.values() for flag in sizes.values())})
+CONDA = ("conda", "mamba", "micromamba")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 _SWITCH = re.compile(r"(?:enable|disable|no|skip|trust|enforce|allow)-|(?:trust-remote-code|enforce-eager)\Z")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_REDIRECTION = re.compile(r"(?<!\S)(?:\d|&)?[<>]{1,2}(?:&\d|[ \t]*[^\s;&|]+)")
-MAX_SCRIPT = 256 * 1024  # characters of a start script
 MAX_WRAPPER = 64  # words before the engine's own
 MAX_SHELLS = 4  # one in the other
 
@@ -114,8 +112,11 @@ def engine_of(name: str) -> Engine:
     return PROGRAMS.get(name, "")
 
 
-def recognise(argv: Sequence[str], depth: int = 0) -> Launch | None:
-    """The engine that a command starts, also behind env, numactl, a shell's -c and the like."""
+def recognise(argv: Sequence[str], environment: Mapping[str, str] = EMPTY, depth: int = 0) -> Launch | None:
+    """The engine that a command starts, also behind env, numactl, a shell's -c and the like.
+
+    `environment` is what a shell in it would be given.
+    """
     for index, word in enumerate(argv[:MAX_WRAPPER]):
         program = posixpath.basename(word)
         launch = None
@@ -124,34 +125,30 @@ def recognise(argv: Sequence[str], depth: int = 0) -> Launch | None:
         elif program in PROGRAMS and list(argv[index + 1 : index + 2]) == ["serve"]:
             launch = Launch(PROGRAMS[program], tuple(argv[index:]), tuple(argv[index + 2 :]), script=word)
         elif _SHELL.fullmatch(program):
-            return _after_shell(argv[index + 1 :], depth + 1) if depth < MAX_SHELLS else None
+            return _after_shell(argv[index + 1 :], environment, depth + 1) if depth < MAX_SHELLS else None
         if launch:
-            return _with_assignments(launch, argv[:index])
+            return _with_wrapper(launch, argv[:index])
     return None
 
 
 def recognise_script(text: str, environment: Mapping[str, str] = EMPTY, depth: int = 0) -> Launch | None:
     """The engine that a shell script starts, with what it sets and where it goes before that.
 
-    Reads assignments, export, cd, `source VENV/bin/activate` and exec; no conditions, no loops.
+    Reads assignments, arrays, export, cd, `source VENV/bin/activate` and exec; no conditions, no loops.
     """
-    known, directory = dict(environment), ""
-    for words in _commands(text[:MAX_SCRIPT]):
-        words = [expand(word, known) for word in words]
-        before = list(itertools.takewhile(bool, map(_ASSIGNMENT.fullmatch, words)))
-        known.update((match[1], match[2]) for match in before if match)
-        words = words[len(before) :]
+    variables, directory = Variables(environment), ""
+    known = variables.known
+    for command in commands_of(text):
+        words = variables.command(command)
         if not words:
             continue
         name = words[0]
-        if name in ("export", "declare"):
-            known.update((m[1], m[2]) for m in map(_ASSIGNMENT.fullmatch, words[1:]) if m)
-        elif name == "cd" and len(words) > 1:
+        if name == "cd" and len(words) > 1:
             directory = posixpath.join(directory, words[-1])
         elif name in ("source", ".") and len(words) > 1 and words[1].endswith("/bin/activate"):
             known["VIRTUAL_ENV"] = posixpath.join(directory, words[1].removesuffix("/bin/activate"))
             known["PATH"] = f"{known['VIRTUAL_ENV']}/bin:{known.get('PATH', '')}".rstrip(":")
-        elif name != "echo" and (launch := recognise(words, depth)):
+        elif name != "echo" and (launch := recognise(words, known, depth)):
             known.update(launch.environment)
             changed = {key: value for key, value in known.items() if environment.get(key) != value}
             return replace(launch, environment=changed, working_directory=directory)
@@ -195,13 +192,17 @@ def layout_of(engine: Engine, arguments: Mapping[str, str]) -> Layout:
 
 
 def model_of(arguments: Mapping[str, str], loose: Sequence[str]) -> str:
-    name = arguments.get("model-path", "") or arguments.get("model", "")
-    return name or (loose[0] if loose else "")
+    """Its name or path; "" where that is a variable that nobody sets."""
+    name = arguments.get("model-path", "") or arguments.get("model", "") or (loose[0] if loose else "")
+    return "" if unknown_in(name) else name
 
 
-def expand(word: str, environment: Mapping[str, str]) -> str:
-    """`$NAME` and `${NAME}` replaced where they are known."""
-    return _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], match[0]), word)
+def port_of(engine: Engine, arguments: Mapping[str, str], is_all: bool = True) -> int | None:
+    """Where it listens; None where that is not known: `is_all` says whether these are all its arguments."""
+    given = arguments.get("port", "")
+    if given:
+        return int(given) if given.isdecimal() and len(given) < 6 else None
+    return DEFAULT_PORTS.get(engine) if is_all else None
 
 
 def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -244,39 +245,37 @@ def _after_python(words: Sequence[str]) -> Launch | None:
     return None
 
 
-def _after_shell(words: Sequence[str], depth: int) -> Launch | None:
+def _after_shell(words: Sequence[str], environment: Mapping[str, str], depth: int) -> Launch | None:
     """`-lc SCRIPT`. Where blanks were lost, the script is all that follows."""
     for index, word in enumerate(words[:MAX_WRAPPER]):
         if not word.startswith("-"):
             return None
         if re.fullmatch(r"-[a-z]*c", word):
-            script = words[index + 1 : index + 2]
-            whole = " ".join(words[index + 1 :])
-            return recognise_script("".join(script), depth=depth) or recognise_script(whole, depth=depth)
+            scripts = ("".join(words[index + 1 : index + 2]), " ".join(words[index + 1 :]))
+            found = (recognise_script(script, environment, depth) for script in scripts)
+            return next((launch for launch in found if launch), None)
     return None
 
 
-def _with_assignments(launch: Launch, before: Sequence[str]) -> Launch:
-    """`env A=1 B=2 python ...`"""
-    found = {match[1]: match[2] for match in map(_ASSIGNMENT.fullmatch, before) if match}
+def _with_wrapper(launch: Launch, before: Sequence[str]) -> Launch:
+    """`env A=1 B=2 python ...`, `conda run -n serve python ...`"""
+    found = {match[1]: match[2] for match in map(ASSIGNMENT.fullmatch, before) if match}
+    prefix = _conda_prefix(before)
+    if prefix:
+        found |= {"CONDA_PREFIX": prefix, "PATH": f"{prefix}/bin:{found.get('PATH', DEFAULT_PATH)}"}
     return replace(launch, environment={**launch.environment, **found}) if found else launch
 
 
-def _commands(text: str) -> list[list[str]]:
-    """The simple commands of a script, as words. What cannot be read as shell text is left out."""
-    commands: list[list[str]] = [[]]
-    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
-        lexer = shlex.shlex(_REDIRECTION.sub("", line), posix=True, punctuation_chars=True)
-        lexer.wordchars += ":@%+,{}[]$!^"
-        lexer.commenters = "#"
-        try:
-            words = list(lexer)
-        except ValueError:
-            words = line.split()
-        for word in words:
-            if not word.strip(";&|()<>"):
-                commands.append([])
-            else:
-                commands[-1].append(word)
-        commands.append([])
-    return [command for command in commands if command]
+def _conda_prefix(before: Sequence[str]) -> str:
+    """The environment of `/opt/conda/bin/conda run -n NAME` or `-p PREFIX`; "" where that cannot be told."""
+    at = next((i for i, word in enumerate(before) if posixpath.basename(word) in CONDA), None)
+    if at is None or "run" not in before[at:]:
+        return ""
+    options = dict(pairwise(before[at:]))
+    options |= dict(word.split("=", 1) for word in before[at:] if word.startswith("--") and "=" in word)
+    prefix = options.get("-p") or options.get("--prefix") or ""
+    name = options.get("-n") or options.get("--name") or ""
+    root = posixpath.dirname(posixpath.dirname(before[at]))
+    if prefix or not (name and root.startswith("/")):
+        return prefix if prefix.startswith("/") else ""
+    return root if name == "base" else f"{root}/envs/{name}"

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from triage.evidence.commandline import (
-    DEFAULT_PORTS,
     Launch,
     layout_of,
     model_of,
     parse_arguments,
+    port_of,
     recognise,
 )
 from triage.evidence.model import Deployment, Evidence, Query
@@ -120,14 +120,13 @@ def _was_made_by(container: Container, name: str) -> bool:
 
 
 def serves(container: Container) -> bool:
-    return recognise(container.argv) is not None
+    return recognise(container.argv, container.environment) is not None
 
 
 def container_deployment(tool: Tool, container: Container, name: str = "") -> Deployment:
     """What a container says of the service in it, and what to call it."""
-    launch = recognise(container.argv) or Launch("", container.argv, ())
+    launch = recognise(container.argv, container.environment) or Launch("", container.argv, ())
     arguments, loose = parse_arguments(launch.engine, launch.arguments)
-    port = arguments.get("port", "")
     ended = container.state != "running" and bool(container.started)
     return Deployment(
         name=name or container.name,
@@ -148,7 +147,7 @@ def container_deployment(tool: Tool, container: Container, name: str = "") -> De
         layout=layout_of(launch.engine, arguments),
         model=model_of(arguments, loose),
         host=arguments.get("host", "") or "127.0.0.1",
-        port=int(port) if port.isdecimal() and len(port) < 6 else DEFAULT_PORTS.get(launch.engine),
+        port=port_of(launch.engine, arguments, is_all="config" not in arguments),
         image=container.image,
         node=container.node,
     )

