@@ -8,7 +8,7 @@ import pytest
 
 from tests.verify.server import FakeServer
 from tests.verify.test_links import Answering
-from triage.errors import UnreachableError
+from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.client import Client, Completion, Reply, client_of, load_of
@@ -117,7 +117,15 @@ def test_an_address_of_another_host_is_refused():
 def test_where_a_deployment_serves():
     connection = LocalConnection()
     assert client_of(connection, Deployment("x", port=81, host="::1")).address == "::1:81"
-    assert client_of(connection, Deployment("x", engine="sglang")).address == "127.0.0.1:30000"
-    assert client_of(connection, Deployment("x", engine="vllm")).address == "127.0.0.1:8000"
     with pytest.raises(UnreachableError, match="find the port of x"):
         client_of(connection, Deployment("x"))
+    said = "its command names $PORT, and nothing known sets that"
+    with pytest.raises(UnreachableError, match=r"\$PORT"):
+        client_of(connection, Deployment("x", engine="vllm", disagreements=(said,)))
+
+
+@pytest.mark.parametrize("flag", ["ssl-certfile", "ssl-keyfile"])
+def test_a_service_that_speaks_tls_is_refused_before_anything_is_asked(flag):
+    found = Deployment("x", engine="vllm", port=8443, arguments={flag: "/etc/x.pem"})
+    with pytest.raises(RefusedError, match="speaks TLS"):
+        client_of(LocalConnection(), found)

@@ -10,10 +10,11 @@ from typing import Annotated, TypeVar
 
 from annotated_types import Ge
 
-from triage.errors import UnreachableError
+from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
+from triage.hosts.there import there
 from triage.jsontext import parse_json
 from triage.verify.containers import place_of
 from triage.verify.model import Api, Lengths, Load, Request
@@ -22,7 +23,7 @@ from triage.verify.service import reason_of
 
 SAID = 500  # characters of a host's own words in an error
 SLACK = 45.0  # seconds for the interpreter, the way to the host, and the agent's own last resort
-PORTS = {"sglang": 30000, "vllm": 8000}
+TLS = ("ssl-certfile", "ssl-keyfile")  # flags of both engines
 
 T = TypeVar("T")
 
@@ -189,11 +190,21 @@ def client_of(
     timeout: float = 120.0,
     api: Api | None = None,
 ) -> Client:
-    """The client of a deployment, with its own interpreter; python3 where that is not known."""
-    port = deployment.port or PORTS.get(deployment.engine)
+    """The client of a deployment, with its own interpreter; python3 where that is not known.
+
+    Raises UnreachableError where its port is not known, RefusedError where it speaks TLS.
+    """
+    port, named = deployment.port, f"{deployment.name} on {connection.name}"
     if port is None:
-        raise UnreachableError(
-            "find the port of", deployment.name, "neither its arguments nor its engine say it", "ss -tlnp"
+        why = "; ".join(deployment.disagreements) or "neither its arguments nor its engine say it"
+        raise UnreachableError("find the port of", named, why, there(connection.name, "ss -tlnp"))
+    secured = next((flag for flag in TLS if flag in deployment.arguments), "")
+    if secured:
+        raise RefusedError(
+            "ask",
+            named,
+            f"it speaks TLS (--{secured}), and triage asks over plain HTTP alone",
+            f"prove it by hand: curl -k https://{deployment.host}:{port}/v1/models",
         )
     python = deployment.python or "python3"
     connection = place_of(connection, deployment)

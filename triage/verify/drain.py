@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from triage.errors import UnreachableError
+from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
 from triage.verify.client import Client, client_of
@@ -23,7 +23,7 @@ def outlook(connection: Connection, deployment: Deployment, key: str = "") -> st
     """What who is asked for a restart should know, "" where no request runs: ` 3 requests run there now`."""
     try:
         count = running(client_of(connection, deployment, key=key))
-    except UnreachableError:
+    except (RefusedError, UnreachableError):
         return ""
     return f" {requests(count)} there now; {fate(deployment)}" if count else ""
 
