@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +27,10 @@ from hypothesis import strategies as st
 
 from tests.hosts.conftest import Server, free_port, keygen, start_sshd
 from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.live import LiveEvidence
+from triage.evidence.model import Query
 from triage.hosts import Connection, ConnectionOptions, open_connection
+from triage.hosts.connection import LostError
 from triage.hosts.ssh import SshConnection
 
 MEGABYTE = 1_000_000
@@ -279,6 +284,58 @@ def test_a_dropped_connection_is_opened_again(connection: SshConnection, server:
     while connection._line.transport.is_active():
         time.sleep(0.01)
     assert connection.run(["echo", "again"]).stdout == b"again\n"
+
+
+@dataclass(frozen=True)
+class Slow(Query[str]):
+    """Writes down that it was asked, and answers after the time that `lasts` gives to the count."""
+
+    name: ClassVar[str] = "slow"
+    file: str
+    lasts: int
+
+    def argv(self) -> tuple[str, ...]:
+        script = 'echo asked >>"$1"; [ "$(wc -l <"$1")" -gt "$2" ] || sleep 30; echo answer'
+        return ("sh", "-c", script, "sh", self.file, str(self.lasts))
+
+    def parse(self, text: str) -> str:
+        return text.strip()
+
+
+@pytest.mark.parametrize("losses", [1, 2])
+def test_a_question_that_the_connection_was_lost_under_is_asked_once_more(
+    connection: Connection, server: Server, tmp_path: Path, losses: int
+) -> None:
+    asked = tmp_path / "asked"
+
+    def lose() -> None:
+        for count in range(1, losses + 1):
+            while not asked.exists() or asked.read_text().count("asked") < count:
+                time.sleep(0.02)
+            for pid in sessions(server):
+                os.kill(pid, signal.SIGKILL)
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    query = Slow(str(asked), losses)
+    if losses == 1:
+        assert LiveEvidence(connection).ask(query).value == "answer"
+    else:
+        with pytest.raises(UnreachableError, match="the connection ended before"):
+            LiveEvidence(connection).ask(query)
+    losing.join()
+    assert asked.read_text().count("asked") == 2
+    with pytest.raises(LostError):  # a command of any other kind is not repeated
+        lose_under(connection, server)
+
+
+def lose_under(connection: Connection, server: Server) -> None:
+    def lose() -> None:
+        for pid in sessions(server):
+            os.kill(pid, signal.SIGKILL)
+
+    threading.Timer(1.0, lose).start()
+    connection.run(["sleep", "20"])
 
 
 def test_a_server_that_dies_under_a_command_is_an_error_not_a_hang(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.evidence.recorded import Recorded, answer_from
 from triage.evidence.redaction import Redactor
-from triage.hosts.connection import Connection, Output
+from triage.hosts.connection import Connection, LostError, Output
 
 T = TypeVar("T")
 PATIENCE = 4
@@ -18,7 +18,8 @@ PATIENCE = 4
 class LiveEvidence:
     """Asks over a connection, each question once, and keeps the redacted text of every answer.
 
-    A host that ends no answer in time, `PATIENCE` times in a row, is asked nothing more.
+    One that the connection was lost under is asked once more. A host that ends no answer in time, `PATIENCE`
+    times in a row, is asked nothing more.
     """
 
     def __init__(self, connection: Connection, redactor: Redactor | None = None) -> None:
@@ -68,6 +69,12 @@ class LiveEvidence:
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
 
     def _run(self, query: Query[Any], argv: tuple[str, ...]) -> Output:
-        output = self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
+        def asked() -> Output:
+            return self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
+
+        try:
+            output = asked()
+        except LostError:  # a question changes nothing
+            output = asked()
         self._late = self._late + 1 if output.cut == "time" else 0
         return output

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol
 
+from triage.errors import UnreachableError
+
 DEFAULT_TIMEOUT = 30.0  # seconds
 DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
 
@@ -26,6 +28,10 @@ class Output:
     stdout: bytes
     stderr: bytes = b""
     cut: Literal["", "bytes", "time"] = ""
+
+
+class LostError(UnreachableError):
+    """The connection ended under a command. The next command opens it anew."""
 
 
 def why_cut(cut: str, timeout: float, limit: int) -> str:
@@ -58,8 +64,8 @@ class Connection(Protocol):
     ) -> Output:
         """Run `argv`, never through an unquoted shell; end it at `timeout` seconds or `limit` bytes.
 
-        Raises UnreachableError when the machine cannot be reached. A command that is not there
-        gives code 127.
+        Raises UnreachableError when the machine cannot be reached, LostError when it was lost under the
+        command. A command that is not there gives code 127.
         """
         ...
 

@@ -15,7 +15,7 @@ import paramiko
 
 from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
-from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, LostError, Output
 from triage.hosts.options import ConnectionOptions, check
 from triage.hosts.quoting import BANNER, drop_banner, ending_command, pid_of, remote_command
 from triage.hosts.ssh_config import Target, resolve
@@ -155,7 +155,7 @@ class SshConnection:
                 channel.close()
 
     def _lost(self, doing: str, argv: Sequence[str], why: object) -> NoReturn:
-        raise UnreachableError(
+        raise LostError(
             doing,
             f"{argv[0]} on {self.address}",
             str(why) or type(why).__name__,
