@@ -22,6 +22,7 @@ def test_the_catalogue_is_complete() -> None:
         assert entry.query
         assert entry.purpose
         assert entry.command
+        assert entry.absence
 
 
 def test_no_command_of_the_catalogue_changes_anything() -> None:

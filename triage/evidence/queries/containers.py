@@ -77,6 +77,7 @@ class PodmanStorage(Query[str]):
     purpose: ClassVar[str] = (
         "know whether to ask podman, of which nothing runs once its containers have ended"
     )
+    absence: ClassVar[str] = "podman is not asked for containers"
 
     def argv(self) -> tuple[str, ...]:
         find = (
@@ -95,6 +96,7 @@ class Containers(Query[tuple[str, ...]]):
 
     name: ClassVar[str] = "containers"
     purpose: ClassVar[str] = "find inference services that run in containers, and those that died there"
+    absence: ClassVar[str] = "a service in a container counts as a plain process"
     privilege: ClassVar[str] = NEEDS
 
     tool: Tool
@@ -112,6 +114,7 @@ class ContainerDetails(Query[tuple[Container, ...]]):
 
     name: ClassVar[str] = "container-details"
     purpose: ClassVar[str] = "read the command, state and result of containers"
+    absence: ClassVar[str] = "a service in a container counts as a plain process"
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = 8 * MEBI
 
@@ -144,6 +147,7 @@ class ContainerLog(Query[str]):
 
     name: ClassVar[str] = "container-log"
     purpose: ClassVar[str] = "read what a service in a container logged"
+    absence: ClassVar[str] = "the command ends: without a log there is no diagnosis"
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = LOG_LIMIT
     timeout: ClassVar[float] = LOG_TIMEOUT
@@ -177,6 +181,7 @@ class ReadContainerFile(Query[str]):
 
     name: ClassVar[str] = "read-container-file"
     purpose: ClassVar[str] = "read installed source and a model's config.json in a container"
+    absence: ClassVar[str] = "a probe that needs it is missing"
     privilege: ClassVar[str] = NEEDS
     limit: ClassVar[int] = 8 * MEBI
 
