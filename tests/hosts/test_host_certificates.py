@@ -116,3 +116,16 @@ def test_every_byte_of_a_certificate_counts(tmp_path: Path) -> None:
         assert why_not(data[:at], "gpu01", [authority])
     for at in (*range(signed), *range(signature, len(data))):
         assert why_not(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], "gpu01", [authority])
+
+
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_an_authority_that_is_revoked(certified: Callable[..., Server], form: str) -> None:
+    server = certified("-V", "-1h:+1h")
+    server.alias("RevokedHostKeys ~/revoked")
+    authority = server.directory / "authority.pub"
+    (server.home / "revoked").write_bytes(authority.read_bytes())
+    if form == "list":
+        make = ["ssh-keygen", "-q", "-k", "-f", str(server.home / "revoked"), str(authority)]
+        subprocess.run(make, check=True, timeout=60)
+    with pytest.raises(RefusedError, match="revoked by"):
+        reached(server)

@@ -408,6 +408,41 @@ def test_a_revoked_key_is_refused(server: Server) -> None:
         open_connection("box")
 
 
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_revoked_host_keys(server: Server, tmp_path: Path, form: str) -> None:
+    keygen(tmp_path / "other")
+    revoked = server.home / "revoked"
+    server.alias("RevokedHostKeys ~/revoked")
+
+    def revoke(*keys: Path) -> None:
+        revoked.write_text("# gone\n" + "".join(key.read_text() for key in keys))
+        if form == "list":
+            subprocess.run(["ssh-keygen", "-q", "-k", "-f", str(revoked), *map(str, keys)], check=True)
+
+    revoke(tmp_path / "other.pub")
+    open_connection("box").close()
+    revoke(tmp_path / "other.pub", server.directory / "host_key.pub")
+    with pytest.raises(RefusedError, match="revoked by"):
+        open_connection("box", ConnectionOptions(host_key="accept-new"))
+    if form == "list":
+        revoked.write_bytes(revoked.read_bytes()[:40])
+    else:
+        revoked.unlink()
+    with pytest.raises(RefusedError, match="cannot be told"):
+        open_connection("box")
+
+
+def test_names_are_hashed_where_the_configuration_says_so(server: Server) -> None:
+    server.known_hosts.unlink()
+    server.alias("HashKnownHosts yes")
+    open_connection("box", ConnectionOptions(host_key="accept-new")).close()
+    assert server.known_hosts.read_text().startswith("|1|")
+    open_connection("box").close()
+    name = f"[127.0.0.1]:{server.port}"
+    found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(server.known_hosts)], check=False)
+    assert found.returncode == 0
+
+
 def test_hashed_known_hosts_are_understood(server: Server) -> None:
     subprocess.run(["ssh-keygen", "-H", "-f", str(server.known_hosts)], check=True, capture_output=True)
     assert "127.0.0.1" not in server.known_hosts.read_text()

@@ -9,6 +9,7 @@ import base64
 import fnmatch
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from triage.hosts.host_keys import HostKey
 
@@ -17,43 +18,74 @@ HOST = 2  # the kind of certificate
 PARTS = {"ssh-ed25519": 1, "sk-ecdsa-sha2-nistp256@openssh.com": 3}  # of a public key; others have 2
 
 
+DAMAGE = (ValueError, IndexError, OverflowError)  # what reading a damaged one may raise
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Times are seconds since 1970. `signed` is what `signature` is of."""
+
+    kind: int
+    id: str
+    principals: tuple[str, ...]
+    after: int
+    before: int
+    critical: bytes
+    signer: bytes
+    signed: bytes
+    signature: bytes
+
+
+def read(certificate: bytes) -> Certificate:
+    """Raises one of DAMAGE."""
+    import paramiko
+
+    message = paramiko.Message(certificate)
+    type_ = message.get_text().removesuffix(ENDING)
+    message.get_binary()  # nonce
+    for _ in range(PARTS.get(type_, 2)):
+        message.get_binary()
+    message.get_int64()  # serial
+    kind, id_ = message.get_int(), message.get_text()
+    principals = _strings(message.get_binary())
+    after, before = message.get_int64(), message.get_int64()
+    critical = message.get_binary()
+    message.get_binary()  # extensions
+    message.get_binary()  # reserved
+    signer, signed = message.get_binary(), message.get_so_far()
+    return Certificate(
+        kind, id_, tuple(principals), after, before, critical, signer, signed, message.get_binary()
+    )
+
+
 def why_not(certificate: bytes, name: str, authorities: Collection[HostKey], now: float | None = None) -> str:
     """Why the certificate does not vouch for the host of that name; "" when it does."""
     import paramiko
 
     now = time.time() if now is None else now
-    message = paramiko.Message(certificate)
     try:
-        type_ = message.get_text().removesuffix(ENDING)
-        message.get_binary()  # nonce
-        for _ in range(PARTS.get(type_, 2)):
-            message.get_binary()
-        message.get_int64()  # serial
-        kind, id_ = message.get_int(), message.get_text()
-        principals = _strings(message.get_binary())
-        after, before = message.get_int64(), message.get_int64()
-        critical = message.get_binary()
-        message.get_binary()  # extensions
-        message.get_binary()  # reserved
-        signer = message.get_binary()
-        signed = message.get_so_far()
-        signature = paramiko.Message(message.get_binary())
-        signer_type = paramiko.Message(signer).get_text()
-        authority = HostKey(signer_type, base64.b64encode(signer).decode())
+        found = read(certificate)
+        signer_type = paramiko.Message(found.signer).get_text()
+        authority = HostKey(signer_type, base64.b64encode(found.signer).decode())
         if authority not in authorities:
             return f"its authority {authority.fingerprint} is not one of this host's"
-        if not paramiko.PKey.from_type_string(signer_type, signer).verify_ssh_sig(signed, signature):
+        signature = paramiko.Message(found.signature)
+        if not paramiko.PKey.from_type_string(signer_type, found.signer).verify_ssh_sig(
+            found.signed, signature
+        ):
             return "its signature is wrong"
-    except (paramiko.SSHException, ValueError, IndexError, UnicodeError, OverflowError) as error:
+    except (paramiko.SSHException, *DAMAGE) as error:
         return f"it is damaged ({error})"
-    if kind != HOST:
+    if found.kind != HOST:
         return "it is a user's, not a host's"
-    if critical:
+    if found.critical:
         return "it has conditions that are not known here"
-    if not after <= now < before:
-        return "it is not valid yet" if now < after else "it has expired"
-    if principals and not any(fnmatch.fnmatchcase(name.lower(), each.lower()) for each in principals):
-        return f"it is that of {', '.join(principals[:4])} ({id_[:80]})"
+    if not found.after <= now < found.before:
+        return "it is not valid yet" if now < found.after else "it has expired"
+    if found.principals and not any(
+        fnmatch.fnmatchcase(name.lower(), each.lower()) for each in found.principals
+    ):
+        return f"it is that of {', '.join(found.principals[:4])} ({found.id[:80]})"
     return ""
 
 

@@ -63,6 +63,8 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: byte
             f"its key {key.fingerprint} is marked as revoked",
             f"ask who runs the host; grep -n @revoked {own_file}",
         )
+    if target.revoked:
+        _refuse_revoked(target, target.revoked, key, certificate)
     known = known_keys(target)
     if key in known:
         return
@@ -93,8 +95,28 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: byte
             "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host's own console, "
             "then repeat with --host-key accept-new",
         )
-    _append(own_file, f"{target.key_name} {key.type} {key.text}\n")
+    name = _hashed(target.key_name) if target.hash_names else target.key_name
+    _append(own_file, f"{name} {key.type} {key.text}\n")
     log.warning("added the host key of %s to %s: %s", target.key_name, own_file, key.fingerprint)
+
+
+def _refuse_revoked(target: Target, file: Path, key: HostKey, certificate: bytes) -> None:
+    from triage.hosts.revoked import is_revoked
+
+    doing = ("checking the host key of", target.alias)
+    try:
+        if is_revoked(file, base64.b64decode(key.text), certificate):
+            happened = f"its key {key.fingerprint} is revoked by {file}"
+            raise RefusedError(*doing, happened, "ask who runs the host")
+    except ValueError as error:
+        happened = f"whether its key is revoked cannot be told from {file}: {error}"
+        raise RefusedError(*doing, happened, f"ssh-keygen -Q -l -f {file}") from None
+
+
+def _hashed(name: str) -> str:
+    salt = os.urandom(20)
+    parts = (salt, hmac.new(salt, name.encode(), hashlib.sha1).digest())
+    return "|1|" + "|".join(base64.b64encode(part).decode() for part in parts)
 
 
 def _entries(path: Path, name: str, marker: str) -> Iterator[HostKey]:
