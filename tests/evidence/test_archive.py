@@ -155,12 +155,20 @@ def test_what_is_no_archive_says_so(data: bytes, tmp_path: Path) -> None:
     assert caught.value.to.endswith(("x.tar.zst", "manifest.json"))
 
 
-def test_bytes_that_were_changed_in_an_archive_are_noticed(asked: ScriptedHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize("look", [read_case, list_case])
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("os-release.txt", "not those that were captured"), ("more.txt", "names no such answer")],
+)
+def test_bytes_that_were_changed_in_an_archive_are_noticed(
+    asked: ScriptedHost, tmp_path: Path, look: Callable[[Path], object], file: str, why: str
+) -> None:
     directory = written(asked, tmp_path / "case")
-    (directory / "answers" / "os-release.txt").write_text("ID=other\n")
+    (directory / "answers" / file).write_text("ID=other\n")
     archive.pack(directory, tmp_path / "case.tar.zst")
-    with pytest.raises(UsageError, match="not those that were captured"):
-        read_case(tmp_path / "case.tar.zst")
+    with pytest.raises(UsageError, match=why) as caught:
+        look(tmp_path / "case.tar.zst")
+    assert caught.value.to == f"{tmp_path}/case.tar.zst/answers/{file}"
 
 
 @pytest.mark.parametrize("name", ["case", "case.tar.zst"])

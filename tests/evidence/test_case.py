@@ -228,6 +228,10 @@ def test_a_file_that_is_gone_is_named(crashed: ScriptedHost, tmp_path: Path) -> 
             '{"schema": "triage.case/1", "created": "", "answers": [{"key": 5, "command": ""}]}',
             r"answers\.0\.key",
         ),
+        (
+            '{"schema": "triage.case/1", "created": "", "answers": [{"key": "", "command": "", "size": -1}]}',
+            r"answers\.0\.size",
+        ),
     ],
 )
 def test_a_broken_manifest_names_file_and_key(tmp_path: Path, text: str, key: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from triage.errors import UnreachableError, UsageError
+from triage.errors import TriageError, UnreachableError, UsageError
 from triage.files import write_atomically
 
 SUFFIX = ".tar.zst"
@@ -51,7 +51,11 @@ def opened(case: Path) -> Iterator[Path]:
         inside = Path(room) / (case.name.removesuffix(SUFFIX) or "case")
         inside.mkdir()
         unpack(case, inside)
-        yield inside
+        try:
+            yield inside
+        except TriageError as error:  # the room will be gone
+            error.to = error.to.replace(str(inside), str(case))
+            raise
 
 
 def pack(directory: Path, archive: Path) -> None:

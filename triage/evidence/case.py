@@ -87,7 +87,7 @@ class _Answer(BaseModel):
     sha256: str = ""
     missing: str = ""
     partial: str = ""
-    size: int = 0
+    size: int = Field(default=0, ge=0)
     redacted: dict[str, int] = {}
 
 
@@ -97,7 +97,7 @@ class _Log(BaseModel):
     name: str
     sha256: str
     partial: str = ""
-    size: int = 0
+    size: int = Field(default=0, ge=0)
     redacted: dict[str, int] = {}
 
 
@@ -155,13 +155,12 @@ def read_case(case: Path) -> Case:
     Raises UsageError that names the file and the key which are broken.
     """
     with archive.opened(case) as directory:
-        manifest = _read_manifest(directory)
+        manifest = _manifest_of_all(directory)
         recorded = []
         for answer in manifest.answers:
             text = None
             if answer.file:
-                data = _read_file(directory, answer.file, answer.sha256, f"answer {answer.key!r}")
-                text = data.decode("utf-8", "surrogateescape")
+                text = _answer(directory, answer).decode("utf-8", "surrogateescape")
             recorded.append(Recorded(answer.key, answer.command, text, answer.missing, answer.partial))
         log = None
         if manifest.log:
@@ -174,13 +173,13 @@ def read_case(case: Path) -> Case:
 def list_case(case: Path) -> tuple[str, tuple[Entry, ...]]:
     """When a case was captured, and what its manifest says of each question. Raises as `read_case`."""
     with archive.opened(case) as directory:
-        manifest = _read_manifest(directory)
+        manifest = _manifest_of_all(directory)
         told = [
             Entry(
                 *_question(answer.key),
                 answer.command,
                 answer.file,
-                _size(directory, answer.file, answer.size),
+                len(_answer(directory, answer)),
                 answer.missing,
                 answer.partial,
                 answer.redacted,
@@ -189,7 +188,7 @@ def list_case(case: Path) -> tuple[str, tuple[Entry, ...]]:
         ]
         if manifest.log:
             log = manifest.log
-            size = _size(directory, LOG, log.size)
+            size = len(_read_file(directory, LOG, log.sha256, "log"))
             told.append(Entry("log", log.name, "", LOG, size, "", log.partial, log.redacted))
         return manifest.created, tuple(told)
 
@@ -204,10 +203,8 @@ def _question(key: str) -> tuple[str, str]:
     return query, " ".join(str(value) for value in values.values()) if isinstance(values, dict) else fields
 
 
-def _size(directory: Path, file: str, told: int) -> int:
-    """Bytes of an answer, of a case as old as that none were told too."""
-    path = directory / file
-    return told or (path.stat().st_size if file and path.is_file() else 0)
+def _answer(directory: Path, answer: _Answer) -> bytes:
+    return _read_file(directory, answer.file, answer.sha256, f"answer {answer.key!r}") if answer.file else b""
 
 
 def _anonymous(
@@ -364,6 +361,16 @@ def _read_manifest(directory: Path) -> _Manifest:
         return _Manifest.model_validate(_known(parse_json(data)))
     except ValueError as error:
         raise UsageError("reading the case", str(path), _why(error), AGAIN) from None
+
+
+def _manifest_of_all(directory: Path) -> _Manifest:
+    """The manifest, where it names every answer."""
+    manifest = _read_manifest(directory)
+    listed = {answer.file for answer in manifest.answers}
+    for found in sorted((directory / ANSWERS).glob("*")):
+        if f"{ANSWERS}/{found.name}" not in listed:
+            raise UsageError("reading the case", str(found), "the manifest names no such answer", AGAIN)
+    return manifest
 
 
 def _known(told: Any) -> Any:
