@@ -131,6 +131,8 @@ def test_a_node_whose_runtime_may_not_be_asked_says_so(node: ScriptedHost) -> No
     node.commands |= {"crictl ps": Output(1, b"", said), "ps": ps_text((445, 1, "root", "/usr/bin/kubelet"))}
     with pytest.raises(UnreachableError, match="permission denied"):
         discover(node.evidence)
+    with pytest.raises(UsageError, match="permission denied.*kubectl: the command is not on this host"):
+        discover(node.evidence, "llm/kimi")
 
 
 def test_a_cluster_is_asked_where_nothing_serves_here(laptop: ScriptedHost) -> None:
@@ -188,10 +190,10 @@ def test_a_pod_that_never_started_says_why(laptop: ScriptedHost) -> None:
 
 
 def test_a_pod_that_is_not_there(laptop: ScriptedHost) -> None:
-    with pytest.raises(UsageError, match=f"no pod is called so; .*{KIMI}"):
+    with pytest.raises(UsageError, match=f"no pod is known by that; .*{KIMI}"):
         discover(laptop.evidence, "llm/nothing")
     laptop.commands["kubectl get pods"] = Output(1, b"", b"The connection to the server was refused\n")
-    with pytest.raises(UsageError, match="kubectl does not tell: The connection"):
+    with pytest.raises(UsageError, match="kubectl: The connection"):
         discover(laptop.evidence, "llm/nothing")
     with pytest.raises(UnreachableError, match="kubectl: The connection"):
         discover(laptop.evidence)

@@ -184,12 +184,13 @@ class _Host:
         hint += self._unasked()
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
-    def _unasked(self) -> str:
-        """What stands between us and containers that may be there."""
+    def _unasked(self, namespace: str = "") -> str:
+        """What stands between us and pods that may be there; where one was named, also that kubectl is not."""
         crictl = self.evidence.ask(Containers("crictl")) if self.is_node else None
-        kubectl = self.evidence.ask(ClusterContainers())
+        kubectl = self.evidence.ask(ClusterContainers(namespace))
         said = [f"crictl: {crictl.missing}"] if crictl and crictl.missing else []
-        said += [f"kubectl: {kubectl.missing}"] if kubectl.missing not in ("", NOT_THERE) else []
+        no_word = ("",) if namespace else ("", NOT_THERE)
+        said += [f"kubectl: {kubectl.missing}"] if kubectl.missing not in no_word else []
         return f"; pods are not told of ({'; '.join(said)})" if said else ""
 
     def named(self, name: str) -> Deployment:
@@ -249,13 +250,8 @@ class _Host:
         names += [f"pid {process.pid}" for process in self.plain_processes()]
         known = f"inference services there: {', '.join(names) or 'none'}"
         if "/" in name:
-            asked = self.evidence.ask(ClusterContainers(name.partition("/")[0]))
-            why = (
-                "no pod is called so"
-                if asked.value is not None
-                else f"kubectl does not tell: {asked.missing}"
-            )
-            return UsageError("finding the pod", f"{name} on {host}", f"{why}; {known}", GET_PODS)
+            why = f"no pod is known by that{self._unasked(name.partition('/')[0])}; {known}"
+            return UsageError("finding the pod", f"{name} on {host}", why, GET_PODS)
         full = _unit_name(name)
         answer = self.evidence.ask(about_units_of("systemd").properties(full))
         if answer.value is None:
