@@ -131,7 +131,7 @@ def test_a_node_whose_runtime_may_not_be_asked_says_so(node: ScriptedHost) -> No
     node.commands |= {"crictl ps": Output(1, b"", said), "ps": ps_text((445, 1, "root", "/usr/bin/kubelet"))}
     with pytest.raises(UnreachableError, match="permission denied"):
         discover(node.evidence)
-    with pytest.raises(UsageError, match="permission denied.*kubectl: the command is not on this host"):
+    with pytest.raises(UsageError, match=r"permission denied.*kubectl: the command is not on this host"):
         discover(node.evidence, "llm/kimi")
 
 

@@ -185,7 +185,7 @@ class _Host:
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
     def _unasked(self, namespace: str = "") -> str:
-        """What stands between us and pods that may be there; where one was named, also that kubectl is not."""
+        """What stands between us and pods that may be there; where one was named, a missing kubectl too."""
         crictl = self.evidence.ask(Containers("crictl")) if self.is_node else None
         kubectl = self.evidence.ask(ClusterContainers(namespace))
         said = [f"crictl: {crictl.missing}"] if crictl and crictl.missing else []
