@@ -103,7 +103,7 @@ def test_a_case_needs_no_host(tmp_path: Path) -> None:
     done = triage("diagnose", "--case", "case", "--format", "json", cwd=tmp_path)
     assert (done.returncode, parsed(done)["source"]) == (1, {"kind": "case", "name": "case"})
     again = triage("replay", "case", cwd=tmp_path)
-    assert (again.returncode, again.stdout.splitlines()[-1]) == (0, "1 cases, 0 differ")
+    assert (again.returncode, again.stdout.splitlines()[-1]) == (0, "1 case, 0 differ")
 
 
 def on_a_terminal(*words: str, **environment: str) -> str:

@@ -39,7 +39,7 @@ def test_what_differs_is_told_by_its_part(place: Path) -> None:
     assert lines[2] == "FAIL cases/wrong"
     assert lines[3] == "       category is port-in-use, expected nccl"
     assert lines[4].startswith("       ranks is ")
-    assert lines[5].startswith("3 cases, 1 differ, ")
+    assert lines[5].startswith("3 cases, 1 differs, ")
     assert {"category of 1", "ranks of 1"} == set(lines[5].split(", ")[2:])
 
 

@@ -134,7 +134,7 @@ def test_a_rule_does_not_steer_the_terminal(place: Path) -> None:
 def test_test_runs_the_cases_of_ones_own_rules(place: Path) -> None:
     words = ("rules", "test", "zebra-without-stripes", "--rules", "rules")
     done = triage(*words, cwd=place)
-    assert (done.returncode, done.stdout) == (0, "1 rules, 2 cases, 0 fail\n")
+    assert (done.returncode, done.stdout) == (0, "1 rule, 2 cases, 0 fail\n")
     (place / "rules/zebra.yaml").write_text(OWN.replace("message: has no stripes", "message: has"))
     done = triage(*words, cwd=place)
     assert done.returncode == 1
@@ -152,12 +152,12 @@ def test_test_tells_of_a_rule_that_fires_on_anothers_case(place: Path) -> None:
 
 def test_lint(place: Path) -> None:
     done = triage("rules", "lint", "--rules", "rules", cwd=place)
-    assert (done.returncode, done.stdout) == (0, "1 files, 0 problems\n")
+    assert (done.returncode, done.stdout) == (0, "1 file, 0 problems\n")
     (place / "rules/bad.yaml").write_text(GOOD.replace("role: cause", "role: culprit"))
     done = triage("rules", "lint", "--rules", "rules", cwd=place)
     assert done.returncode == 1
     assert "rules/bad.yaml: role: expected 'cause', 'consequence' or 'benign', not" in done.stdout
-    assert done.stdout.endswith("2 files, 1 problems\n")
+    assert done.stdout.endswith("2 files, 1 problem\n")
 
 
 def test_matrix(place: Path) -> None:

@@ -271,7 +271,7 @@ def test_gpus_that_hold_the_weights(files: Files, message: str, command: str) ->
     found = setting(at, set="--tp-size N or --pp-size M", computes="gpus-for-weights")
     assert found is not None
     assert found.command == command
-    assert ("595.00 GiB of weights over 8 GPUs are 74.38 GiB on each" in found.proof) == (
+    assert ("595.00 GiB of weights over 8 GPUs are 74.38 GiB each" in found.proof) == (
         "--pp-size 9" in command
     )
 

@@ -101,7 +101,7 @@ def test_as_text_and_json():
         Console(file=out, width=120).print(line, soft_wrap=True)
     text = out.getvalue()
     assert "3 ranks over nccl · NVIDIA H200 · torch 2.9.1" in text
-    assert "1 pairs NV18 (NVLink), 1 pairs SYS (the link between two processors)" in text
+    assert "1 pair NV18 (NVLink), 1 pair SYS (the link between two processors)" in text
     assert "NUMA nodes: 0: GPU0 GPU1; 1: GPU2" in text
     assert "not every GPU reaches" in text
     shown = [line.split() for line in text.splitlines()]

@@ -24,6 +24,7 @@ from triage.cli.options import (
     live_evidence,
 )
 from triage.cli.targets import one_host
+from triage.wording import counted
 
 
 def capture(
@@ -77,5 +78,6 @@ def capture(
     else:
         from triage.report.safe import safe_line
 
-        print(f"captured {safe_line(str(case.directory))}: {case.answered} answers, {case.missing} missing")
+        answers = counted(case.answered, "answer")
+        print(f"captured {safe_line(str(case.directory))}: {answers}, {case.missing} missing")
         print(f"diagnose it again: triage replay {safe_line(str(case.directory))}")

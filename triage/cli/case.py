@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli.options import Format, FormatOption
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.evidence.case import Entry
@@ -36,7 +37,11 @@ def show(
         return
     answered = [entry for entry in entries if entry.file]
     size = sum(entry.size for entry in entries)
-    print(safe_line(f"{case.name}: captured {created}, {len(answered)} answers of {size} bytes"))
+    print(
+        safe_line(
+            f"{case.name}: captured {created}, {counted(len(answered), 'answer')} of {counted(size, 'byte')}"
+        )
+    )
     for entry in answered:
         print(safe_line(f"  {entry.size:10} {entry.query} {entry.about}".rstrip() + _remarks(entry)))
     missing = [entry for entry in entries if not entry.file]

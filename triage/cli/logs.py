@@ -11,6 +11,7 @@ import typer
 from triage.cli import console
 from triage.cli.options import Format, FormatOption, LogFormatOption, given_logs
 from triage.errors import ExitCode, UsageError
+from triage.wording import counted
 
 
 def logs(
@@ -53,7 +54,7 @@ def logs(
         from triage.splitting import split_ranks as split
 
         for name, lines in sorted(split(sources, split_ranks).items()):
-            print(f"{split_ranks / name}.log  {lines} lines")
+            print(f"{split_ranks / name}.log  {counted(lines, 'line')}")
         return
     redact = Redactor().redact
     times = window(since, until, lambda: last_time(sources))

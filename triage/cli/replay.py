@@ -12,6 +12,7 @@ import typer
 
 from triage.cli.options import Format, FormatOption, RulesOption, knowledge
 from triage.errors import ExitCode
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.against import Flip, Found
@@ -71,7 +72,7 @@ def replay(
     else:
         parts = Counter(part for item in results for part in {found.part for found in item.differences})
         told = "".join(f", {part} of {count}" for part, count in parts.most_common())
-        print(f"{len(results)} cases, {failed} differ{told}")
+        print(f"{counted(len(results), 'case')}, {failed} {'differs' if failed == 1 else 'differ'}{told}")
         if before is not None:
             _print_flips(flips, len(before))
         if score:

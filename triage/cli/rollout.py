@@ -15,6 +15,7 @@ from triage.errors import DEFECT, INTERRUPTED, RefusedError
 from triage.jsontext import parse_json
 from triage.playbook.waves import HostRun, RollOut, document, roll_out
 from triage.report.safe import safe_line
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.playbook.model import Playbook
@@ -37,9 +38,12 @@ def roll_out_on(
     """
     hosts = [host for wave in waves for host in wave]
     sizes = ", then ".join(str(len(wave)) for wave in waves)
-    if not console.agreed(f"run {playbook.name} on {len(hosts)} hosts, {sizes} at a time?", yes):
+    if not console.agreed(f"run {playbook.name} on {counted(len(hosts), 'host')}, {sizes} at a time?", yes):
         raise RefusedError(
-            "running", f"{playbook.name} on {len(hosts)} hosts", "nobody agreed to it", "repeat it with --yes"
+            "running",
+            f"{playbook.name} on {counted(len(hosts), 'host')}",
+            "nobody agreed to it",
+            "repeat it with --yes",
         )
     shown = format is Format.TEXT
 

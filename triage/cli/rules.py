@@ -19,6 +19,7 @@ from triage.cli.options import (
     rule_directories,
 )
 from triage.errors import ExitCode, RefusedError, UsageError
+from triage.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="List, read, test, check and draft the rules of a diagnosis.")
 
@@ -98,7 +99,8 @@ def run_cases(
         if checked.problem:
             failed += 1
             print(safe_line(f"FAIL {case}: {checked.problem}"), flush=True)
-    print(f"{len(ids)} rules, {count} cases, {failed} fail")
+    fail = "fails" if failed == 1 else "fail"
+    print(f"{counted(len(ids), 'rule')}, {counted(count, 'case')}, {failed} {fail}")
     raise typer.Exit(ExitCode.FOUND if failed else ExitCode.OK)
 
 
@@ -119,7 +121,7 @@ def lint(rules: RulesOption = None) -> None:
     for problem in problems:
         print(safe_line(str(problem)))
     files = sum(1 for directory in directories for _ in rule_files(directory))
-    print(f"{files} files, {len(problems)} problems")
+    print(f"{counted(files, 'file')}, {counted(len(problems), 'problem')}")
     raise typer.Exit(ExitCode.FOUND if problems else ExitCode.OK)
 
 
@@ -211,7 +213,7 @@ def docs(
     for path in write.glob("*.md"):
         if path.name not in found and GENERATED in path.read_text("utf-8", "replace"):
             path.unlink()
-    print(f"wrote {len(found)} pages in {safe_line(str(write))}")
+    print(f"wrote {counted(len(found), 'page')} in {safe_line(str(write))}")
 
 
 def _require(option: str, given: str, known: Iterable[str]) -> None:

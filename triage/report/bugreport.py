@@ -14,6 +14,7 @@ from triage.report.layout import layout_in_words
 from triage.report.markup import block, code
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
+from triage.wording import counted
 
 TRACKERS = {
     "sglang": "https://github.com/sgl-project/sglang/issues",
@@ -108,7 +109,7 @@ def _traceback(fault: Fault) -> Iterator[str]:
         if each.frames:
             yield "Traceback (most recent call last):"
         if len(each.frames) > MAX_FRAMES:
-            yield f"  ... {len(each.frames) - MAX_FRAMES} frames before these"
+            yield f"  ... {counted(len(each.frames) - MAX_FRAMES, 'frame')} before these"
         for frame in each.frames[-MAX_FRAMES:]:
             yield f'  File "{frame.file}", line {frame.line}, in {frame.function}'
             if frame.code:

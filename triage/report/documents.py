@@ -11,6 +11,7 @@ from triage.errors import UsageError
 from triage.files import read_json_file
 from triage.jsontext import parse_json
 from triage.report.safe import safe
+from triage.wording import counted
 
 KINDS: Mapping[str, Kind] = {
     "triage.diagnosis/1": "diagnosis",
@@ -72,7 +73,9 @@ def overviews(document: Mapping[str, Any]) -> Iterator[Overview]:
     elif document["schema"] == FLEET:
         hosts = tuple(map(_host, document["hosts"]))
         kinds = len(document["alike"])
-        yield Overview(f"{len(hosts)} hosts", "", f"{kinds} kind{'s' * (kinds != 1)} of incident", hosts)
+        yield Overview(
+            counted(len(hosts), "host"), "", f"{kinds} kind{'s' * (kinds != 1)} of incident", hosts
+        )
     elif document["schema"] == ROLLOUT:
         yield _rollout(document)
         for run in (host["run"] for wave in document["waves"] for host in wave):
@@ -109,7 +112,7 @@ def _rollout(document: Mapping[str, Any]) -> Overview:
     left = [Section("step", {}, name, "skipped", "not touched") for name in document["left"]]
     status = "failed" if document["exit_code"] else "done"
     reason = f"stopped; {len(left)} not touched" if left else ""
-    title = f"{document['playbook']} on {len(begun) + len(left)} hosts"
+    title = f"{document['playbook']} on {counted(len(begun) + len(left), 'host')}"
     return Overview(title, status, reason, (*begun, *left))
 
 

@@ -12,6 +12,7 @@ from triage.fleet import Outcome, alike
 from triage.pipeline import Report
 from triage.report import json, text
 from triage.report.safe import safe_line
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +43,7 @@ def lines(outcomes: Sequence[Outcome[Report]]) -> Iterator[Text]:
     ill = sum(len(group.hosts) for group in groups)
     kinds = f" ({len(groups)} different ones)" if len(groups) > 1 else ""
     yield Text(
-        f"{len(outcomes)} hosts: {ill} with an incident{kinds}, {len(healthy)} without, "
+        f"{counted(len(outcomes), 'host')}: {ill} with an incident{kinds}, {len(healthy)} without, "
         f"{len(failed)} without an answer",
         "bold",
     )

@@ -12,6 +12,7 @@ from triage.evidence.queries.gpus import Topology
 from triage.report.safe import safe_line
 from triage.verify.layouts import name_of
 from triage.verify.links import LARGE, PAIR_LARGE, Estimate, Links, Shape, estimates, slow_pairs
+from triage.wording import counted
 
 SHOWN = 16  # ranks of a matrix
 CALLED = {"all_reduce": "all-reduce", "all_to_all": "all-to-all", "send": "send to the next stage"}
@@ -41,8 +42,10 @@ class Told:
 def lines(told: Told) -> Iterator[Text]:
     links = told.links
     kinds = ", ".join(dict.fromkeys(safe_line(name) for name in links.devices))
+    ranks = counted(len(links.devices), "rank")
     yield Text(
-        f"{len(links.devices)} ranks over {links.backend} · {kinds} · torch {safe_line(links.torch)}", "bold"
+        f"{ranks} over {links.backend} · {kinds} · torch {safe_line(links.torch)}",
+        "bold",
     )
     if told.topology is not None:
         yield from _topology(told.topology)
@@ -61,9 +64,13 @@ def lines(told: Told) -> Iterator[Text]:
     yield from _estimates(told)
 
 
+def _meaning(kind: str) -> str:
+    return MEANING.get(kind, "NVLink" if kind.startswith("NV") else "?")
+
+
 def _topology(topology: Topology) -> Iterator[Text]:
     kinds = ", ".join(
-        f"{count} pairs {safe_line(kind)} ({MEANING.get(kind, 'NVLink' if kind.startswith('NV') else '?')})"
+        f"{counted(count, 'pair')} {safe_line(kind)} ({_meaning(kind)})"
         for kind, count in topology.kinds.items()
     )
     if kinds:

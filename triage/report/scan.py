@@ -10,6 +10,7 @@ from rich.text import Text
 from triage.patching.model import State
 from triage.report.safe import safe_line
 from triage.scan.model import Finding, Scan
+from triage.wording import counted
 
 
 def lines(scan: Scan) -> Iterator[Text]:
@@ -28,7 +29,8 @@ def lines(scan: Scan) -> Iterator[Text]:
     for path, why in scan.unread:
         yield Text(f"not read: {safe_line(path)}: {safe_line(why)}", "yellow")
     known, places = len(scan.plans), len(scan.findings)
-    yield Text(f"{scan.files} files: {known} known defects, {places} places more that assume the whole model")
+    more = f"{counted(places, 'place')} more that {'assumes' if places == 1 else 'assume'} the whole model"
+    yield Text(f"{counted(scan.files, 'file')}: {counted(known, 'known defect')}, {more}")
 
 
 def document(scan: Scan, target: str) -> dict[str, Any]:

@@ -248,9 +248,7 @@ def _remedies(diagnosis: Diagnosis, origin: Origin) -> Iterator[Text]:
     yield Text("WHAT CAN BE DONE", "bold cyan")
     way = there(origin.name) if origin.kind == "host" else ""
     if way and any(map(_is_for_the_host, diagnosis.remedies)):
-        yield Text(
-            f"  commands are for {safe_line(origin.name)} ({safe_line(way)}), but for triage's own", "dim"
-        )
+        yield Text(safe_line(f"  commands are for {origin.name} ({way}), but for those of triage"), "dim")
     helpful = [remedy for remedy in diagnosis.remedies if remedy.helps is not False]
     for number, remedy in enumerate(helpful, 1):
         yield Text(f"  {number} {remedy.kind:8}{safe_line(remedy.summary)}", "bold")

@@ -11,6 +11,7 @@ from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
 from triage.verify.model import Change, Metrics, Verification
+from triage.wording import counted
 
 VERDICTS = {
     "better": "bold green",
@@ -24,7 +25,9 @@ VERDICTS = {
 def progress(event: events.Event) -> str:
     """What a person who waits would want to read of an event; "" for the rest."""
     if isinstance(event, events.Draining):
-        return f"{event.requests} requests of others run; the restart waits {event.left:.0f} s at most"
+        others = counted(event.requests, "request") + " of others"
+        run = "runs" if event.requests == 1 else "run"
+        return f"{others} {run}; the restart waits {event.left:.0f} s at most"
     if isinstance(event, events.Restarting):
         return f"restarting {event.service}"
     if isinstance(event, events.Started):
@@ -45,7 +48,7 @@ def progress(event: events.Event) -> str:
         which = f"{event.repeat} of {event.repeats}"
         if event.repeat > event.repeats:
             which = f"{event.repeat}, as those before differ too much"
-        return f"load {which}: {event.requests} requests, {how}"
+        return f"load {which}: {counted(event.requests, 'request')}, {how}"
     return ""
 
 

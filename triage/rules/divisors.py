@@ -15,6 +15,7 @@ from triage.evidence.model import Unanswered
 from triage.evidence.queries import GpuInventory
 from triage.rules import numbers
 from triage.rules.context import Context
+from triage.wording import counted
 
 MAX_RANKS = 1024  # the sizes may come from a log
 PADDING = 64  # of the vocabulary: DEFAULT_VOCAB_PADDING_SIZE of both engines
@@ -63,7 +64,7 @@ def gpus_seen(context: Context) -> tuple[int, str]:
     gpus = context.evidence.ask(GpuInventory()).require().gpus
     if not gpus:
         raise Unanswered("the driver names no GPU")
-    return len(gpus), f"{len(gpus)} GPUs"
+    return len(gpus), counted(len(gpus), "GPU")
 
 
 def gpus_for(context: Context) -> int:

@@ -12,6 +12,7 @@ from triage.rules.computed import Computed
 from triage.rules.context import Context
 from triage.rules.divisors import MAX_RANKS, Cuts, cuts_of, gpus_for, named_in, number_of
 from triage.rules.schema import SettingRemedy
+from triage.wording import counted
 
 _PART_AND_BLOCK = re.compile(
     r"= ?(\d{1,8})\b.{0,120}? is not divisible by\s"
@@ -107,7 +108,7 @@ def gpus_for_weights(spec: SettingRemedy, context: Context) -> Computed:
     ranks = context.layout.tp * context.layout.pp
     needed = numbers.gpus_for(weights, memory)
     proof = (
-        f"computed: {gib(weights)} of weights over {ranks} GPUs are {gib(weights // ranks)} on each; "
+        f"computed: {gib(weights)} of weights over {counted(ranks, 'GPU')} are {gib(weights // ranks)} each; "
         f"each has {gib(memory)}"
     )
     if needed <= ranks:

@@ -12,6 +12,7 @@ from typing import Literal
 from triage.verify.metrics import KEPT, Figure, by_level, compared_figures
 from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
 from triage.verify.spread import DIFFERENCE, uncertainty
+from triage.wording import counted
 
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
 SLOW_START = 5.0  # seconds more than before that are not worth a word
@@ -83,7 +84,7 @@ def _failures(metrics: Sequence[Metrics]) -> str:
     for one in metrics:
         kinds.update(one.failures)
     total = sum(one.completed + one.failed for one in metrics)
-    return f"{kinds.total()} of {total} requests failed: " + ", ".join(
+    return f"{kinds.total()} of {counted(total, 'request')} failed: " + ", ".join(
         f"{kind} ({count})" for kind, count in kinds.most_common()
     )
 

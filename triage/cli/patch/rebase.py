@@ -32,6 +32,7 @@ from triage.cli.patch.options import (
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
 from triage.cli.targets import one_host
 from triage.errors import RefusedError
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.patching.rebase import Rebased
@@ -92,7 +93,11 @@ def rebase(
 
 def _agree(items: Sequence[Rebased], host: str, yes: bool) -> None:
     names = ", ".join(item.change.patch for item in items if item.verdict == "applies again")
-    question = f"Apply again {names}?" if names else f"Close {len(items)} records of changes that are gone?"
+    question = (
+        f"Apply again {names}?"
+        if names
+        else f"Close {counted(len(items), 'record')} of changes that are gone?"
+    )
     if not console.agreed(question, yes):
         raise nobody_agreed("rebasing", f"{names or 'the record'} on {host}")
 

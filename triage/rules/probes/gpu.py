@@ -11,6 +11,7 @@ from triage.rules.diagnosis import Finding
 from triage.rules.divisors import gpus_seen
 from triage.rules.probes.judge import of_now, of_run
 from triage.rules.versions import DRIVERS, capability_of, cuda_of, older
+from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.evidence.queries import Gpus
@@ -35,7 +36,7 @@ def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> Finding:
     if nodes is not None and nodes.value not in ("", "1"):
         raise Unanswered(f"{ranks} ranks over {nodes.value} hosts")
     count, said = gpus_seen(context)
-    return of_now(count < ranks, f"{probe.says}: {ranks} ranks, {said}")
+    return of_now(count < ranks, f"{probe.says}: {counted(ranks, 'rank')}, {said}")
 
 
 def driver_older_than_cuda(probe: DriverVersion, context: Context) -> Finding:
