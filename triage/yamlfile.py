@@ -39,7 +39,7 @@ def load_model(path: Path, model: type[M], what: str) -> M:
         raise InvalidFile(f"reading {what}", path, problems) from None
 
 
-def load_mapping(path: Path, what: str) -> dict[str, Any]:
+def load_mapping(path: Path, what: str, loader: Any = _Loader) -> dict[str, Any]:
     """The file's top-level mapping."""
     doing, fix = f"reading {what}", "mend the file and run the command again"
     try:
@@ -47,7 +47,7 @@ def load_mapping(path: Path, what: str) -> dict[str, Any]:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", fix)
-        data = yaml.load(text.decode("utf-8-sig"), Loader=_Loader)
+        data = yaml.load(text.decode("utf-8-sig"), Loader=loader)
     except OSError as error:
         raise UsageError(doing, str(path), error.strerror or str(error), f"ls -l {path}") from None
     except UnicodeDecodeError as error:

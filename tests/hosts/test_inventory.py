@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.errors import UsageError
-from triage.hosts.inventory import Inventory, Settings, expand, load_inventory
+from triage.hosts.inventory import Host, Inventory, Settings, expand, load_inventory
 
 OWN = """\
 vars: {user: ops}
@@ -160,11 +160,7 @@ def test_ranges_that_are_none(name: str) -> None:
         ("h.ini", "[g:nonsense]\na\n", "line 1: [g:nonsense] is not a section"),
         ("h.ini", "a b c\n", "line 1: b is not NAME=VALUE"),
         ("h.ini", "[g:vars]\nx\n", "line 2: x is not NAME=VALUE"),
-        ("h.ini", "a ansible_port=x\n", "line 1: ansible_port=x is not a port"),
         ("h.ini", "a ansible_password=hunter2\n", "a password does not stand in a file"),
-        ("h.ini", "a ansible_ssh_common_args='-o X'\n", "line 1: ansible_ssh_common_args=-o X is not known"),
-        ("h.ini", "a ansible_connection=local\n", "is not known"),
-        ("h.ini", "a ansible_host='{{ x }}'\n", "a template"),
         ("h.ini", "a ansible_user='x;y'\n", "'x;y' is no user"),
         ("h.ini", "[g:children]\nnone\n", "there is no group none"),
         ("h.ini", "#!/bin/sh\n", "it is a program"),
@@ -178,6 +174,83 @@ def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, told: str)
     assert str(tmp_path / name) in caught.value.to
     assert "hunter2" not in str(caught.value)
     assert caught.value.next
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("ansible_port=x", "line 1: ansible_port=x is not a port"),
+        ("ansible_ssh_common_args='-o X'", "line 1: ansible_ssh_common_args=-o X is not known"),
+        ("ansible_connection=local", "is not known"),
+        ("ansible_host='{{ x }}'", "a template"),
+        ("ansible_become=perhaps", "neither yes nor no"),
+    ],
+)
+def test_a_host_that_cannot_be_reached_as_it_should_is_alone_unusable(
+    tmp_path: Path, variable: str, told: str
+) -> None:
+    inventory = loaded(tmp_path, f"bad {variable}\ngood ansible_user=ops\n", "hosts")
+    assert told in inventory.hosts["bad"].unusable
+    assert inventory.hosts["good"] == Host("good", Settings(user="ops"), ("ungrouped",))
+
+
+def test_what_a_group_says_wrong_a_host_may_put_right(tmp_path: Path) -> None:
+    text = "[g]\na ansible_connection=ssh ansible_host=10.0.0.1\nb\n[g:vars]\nansible_connection=local\n"
+    inventory = loaded(tmp_path, text + "ansible_host='{{ x }}'\n", "hosts")
+    assert inventory.hosts["a"] == Host("a", Settings("10.0.0.1"), ("g",))
+    assert "ansible_connection=local" in inventory.hosts["b"].unusable
+
+
+def test_variables_beside_an_inventory(tmp_path: Path) -> None:
+    files = {
+        "group_vars/all.yml": "ansible_user: everyone\nrack: 7\n",
+        "group_vars/kimi/connection.yaml": "ansible_port: 2222\nansible_become_password: '{{ vault }}'\n",
+        "group_vars/kimi/secret.yml": "ansible_password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  00\n",
+        "group_vars/models": "ansible_port: 2200\nansible_user: models\n",
+        "host_vars/gpu02.yml": "ansible_host: 10.0.0.2\nansible_user: ops\n",
+        "host_vars/gpu03.yml": "ansible_connection: local\n",
+        "host_vars/other.yml": "ansible_host: 10.9.9.9\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    text = "lone\n[kimi]\ngpu[01:03] ansible_user=own\n[models:children]\nkimi\n[kimi:vars]\nansible_port=1\n"
+    inventory = loaded(tmp_path, text, "hosts")
+    assert inventory.hosts["lone"].settings == Settings(user="everyone")
+    assert inventory.hosts["gpu01"].settings == Settings(user="own", port=2222)
+    assert inventory.hosts["gpu02"].settings == Settings("10.0.0.2", "ops", 2222)
+    assert "gpu03" in inventory.hosts["gpu03"].unusable
+    assert "other" not in inventory.hosts
+
+
+def test_variables_that_are_encrypted_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n")
+    assert loaded(tmp_path, "a\n", "hosts").hosts["a"] == Host("a", groups=("ungrouped",))
+    assert "group_vars/all.yml is encrypted and not read" in caplog.text
+
+
+def test_a_directory_is_all_its_files(tmp_path: Path) -> None:
+    directory = tmp_path / "inventory"
+    (directory / "group_vars").mkdir(parents=True)
+    (directory / "1-static").write_text("[kimi]\ngpu01\n")
+    (directory / "2-more.yml").write_text("kimi: {hosts: {gpu02: {ansible_port: 2202}}}\n")
+    (directory / "group_vars" / "kimi.yml").write_text("ansible_user: ops\n")
+    (directory / "notes.md").write_text("[not an inventory\n")
+    (directory / ".git").mkdir()
+    (directory / ".git" / "config").write_text("[core]\nx\n")
+    inventory = load_inventory(directory)
+    assert {name: host.settings for name, host in inventory.hosts.items()} == {
+        "gpu01": Settings(user="ops"),
+        "gpu02": Settings(user="ops", port=2202),
+    }
+    assert inventory.groups["kimi"] == ("gpu01", "gpu02")
+    (directory / "3-plugin.yml").write_text("plugin: aws_ec2\n")
+    with pytest.raises(UsageError, match=r"3-plugin\.yml"):
+        load_inventory(directory)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no inventory"):
+        load_inventory(tmp_path / "empty")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

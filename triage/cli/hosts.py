@@ -52,7 +52,15 @@ def list_(
     if format is Format.JSON:
         from triage.report import json
 
-        rows = [{"name": host.name, "groups": list(host.groups), **asdict(host.settings)} for host in chosen]
+        rows = [
+            {
+                "name": host.name,
+                "groups": list(host.groups),
+                **asdict(host.settings),
+                "unusable": host.unusable,
+            }
+            for host in chosen
+        ]
         services = {
             name: {"hosts": [host.name for host in known.select(name)], "unit": service.unit}
             for name, service in known.services.items()
@@ -63,6 +71,7 @@ def list_(
     for host in chosen:
         settings = {key: value for key, value in asdict(host.settings).items() if value not in ("", 0, None)}
         told = " ".join((*(f"{key}={value}" for key, value in settings.items()), *host.groups))
+        told += f"  unusable: {host.unusable}" if host.unusable else ""
         print(safe_line(f"{host.name:{width}}  {told}".rstrip(), 1000))
 
 

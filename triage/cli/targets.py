@@ -67,6 +67,13 @@ def connection_options(
     from triage.hosts import ConnectionOptions
 
     settings = host.settings
+    if host.unusable:
+        raise UsageError(
+            "connecting to",
+            host.name,
+            f"what the inventory says of it cannot be followed: {host.unusable}",
+            "mend that, or say it in ~/.ssh/config or a hosts.yaml",
+        )
     return ConnectionOptions(
         ssh_config=ssh_config,
         host_key=host_key.value,

@@ -12,7 +12,7 @@ A file of our own, hosts.yaml:
     deployments:
       chat: {hosts: [kimi], unit: sglang-kimi.service}
 
-or an Ansible inventory, INI or YAML, as far as it says where hosts are (`triage.hosts.inventory_ansible`).
+or an Ansible inventory, as far as it says where hosts are (`triage.hosts.inventory_ansible`).
 The settings of a host come before those of its groups, a group's before those of the groups around it.
 """
 
@@ -32,7 +32,7 @@ from triage.errors import UsageError
 ALL = "all"
 MAX_HOSTS = 10_000
 YAML_ENDINGS = (".yaml", ".yml")
-OWN_KEYS = frozenset(("vars", "hosts", "groups", "deployments"))
+REFUSED = "!"  # before the name of a setting: why it cannot be told, "" where it can
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*"
 SHAPES = {"address": r"[0-9A-Za-z_][0-9A-Za-z:._%-]*|[0-9A-Fa-f:]+", "user": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"}
 _RANGE = re.compile(r"\[(\d{1,6}|[A-Za-z]):(\d{1,6}|[A-Za-z])(?::(\d{1,4}))?\]")
@@ -55,20 +55,28 @@ class Settings:
 
 @dataclass(frozen=True)
 class Host:
-    """`name` is what errors, reports and the ssh configuration call it."""
+    """`name` is what errors, reports and the ssh configuration call it.
+
+    `unusable` says why it cannot be reached as the inventory wants it to be; "" where it can.
+    """
 
     name: str
     settings: Settings = Settings()
     groups: tuple[str, ...] = ()
+    unusable: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
-    """As it stands in a file: its own hosts, the names of its children, and settings by their names."""
+    """As it stands in a file: its own hosts, the names of its children, and settings by their names.
+
+    Those that stand `beside` the file come before what it says of any group.
+    """
 
     hosts: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,14 +135,9 @@ def load_inventory(path: Path) -> Inventory:
     """An inventory from a file. Raises UsageError that names the file and the line or key."""
     from triage.hosts import inventory_ansible, inventory_own
 
-    if path.suffix not in YAML_ENDINGS:
-        return build(path, *inventory_ansible.read_ini(path))
-    from triage.yamlfile import load_mapping
-
-    data = load_mapping(path, "inventory")
-    if not OWN_KEYS.intersection(data) and inventory_ansible.looks_so(data):
-        return build(path, *inventory_ansible.read_yaml(path, data))
-    return build(path, *inventory_own.read(path))
+    if path.suffix in YAML_ENDINGS and not path.is_dir() and not inventory_ansible.is_one(path):
+        return build(path, *inventory_own.read(path))
+    return build(path, *inventory_ansible.read(path))
 
 
 def build(
@@ -164,18 +167,23 @@ def build(
             raise broken(path, name[:60], "this is not a host name")
     depth = _depths(path, groups)
     members = {name: _members(name, groups) for name in groups}
-    of_all = groups.get(ALL, Group()).settings
+    of_all = groups.get(ALL, Group())
     found = {}
     for name, own in hosts.items():
         around = sorted((each for each in members if name in members[each]), key=lambda n: (depth[n], n))
-        merged = dict(of_all)
+        merged = dict(of_all.settings)
         for each in around:
             merged.update(groups[each].settings)
+        merged.update(of_all.beside)
+        for each in around:
+            merged.update(groups[each].beside)
         merged.update(own)
+        refused = [merged.pop(key) for key in list(merged) if key.startswith(REFUSED)]
         for key, shape in SHAPES.items():
             if merged.get(key) and not re.fullmatch(shape, merged[key]):
                 raise broken(path, name, f"{merged[key][:60]!r} is no {key}")
-        found[name] = Host(name, Settings(**merged), tuple(each for each in around if each != ALL))
+        names = tuple(each for each in around if each != ALL)
+        found[name] = Host(name, Settings(**merged), names, "; ".join(why for why in refused if why))
     return Inventory(found, {name: tuple(each) for name, each in members.items() if name != ALL}, services)
 
 

@@ -10,9 +10,8 @@
     [models:children]
     kimi
 
-Variables that do not begin with `ansible_` are for playbooks, and are not looked at. One that does, and
-is not known here, is refused: to leave it out could mean to reach another machine, or as somebody else.
-The format: docs.ansible.com, "How to build your inventory".
+A directory is all its files together. Variables: `triage.hosts.ansible_variables`, those of `group_vars` and
+`host_vars` beside the inventory among them. The format: docs.ansible.com, "How to build your inventory".
 """
 
 from __future__ import annotations
@@ -24,45 +23,64 @@ from pathlib import Path
 from typing import Any
 
 from triage.errors import UsageError
-from triage.hosts.inventory import ALL, Group, broken, expand
+from triage.hosts.ansible_variables import Loader, beside, known
+from triage.hosts.inventory import ALL, YAML_ENDINGS, Group, broken, expand
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 16  # groups in groups; a YAML alias can hold itself
-TEXTS = {
-    "ansible_host": "address",
-    "ansible_ssh_host": "address",
-    "ansible_user": "user",
-    "ansible_ssh_user": "user",
-    "ansible_ssh_private_key_file": "identity_file",
-    "ansible_private_key_file": "identity_file",
-}
-PORTS = ("ansible_port", "ansible_ssh_port")
-# What says nothing of how to get there, or says what is done anyway.
-OF_NO_MATTER = frozenset(
-    (
-        *("ansible_python_interpreter", "ansible_shell_type", "ansible_remote_tmp", "ansible_facts"),
-        *("ansible_ssh_pipelining", "ansible_pipelining", "ansible_become_method", "ansible_become_user"),
-    )
-)
-VALUES_THAT_HOLD = {
-    "ansible_connection": ("ssh", "paramiko", "paramiko_ssh", "smart"),
-    "ansible_become_method": ("sudo",),
-    "ansible_become_user": ("root",),
-}
-SECRETS = ("pass", "password", "passphrase")
+MAX_FILES = 1000
+IGNORED = (".orig", ".cfg", ".retry", ".bak", ".pyc", ".pyo", ".rst", ".md", ".txt", ".swp")  # in a directory
+VARIABLES = ("group_vars", "host_vars")
+OWN_KEYS = frozenset(("vars", "hosts", "groups", "deployments"))
 _SECTION = re.compile(r"\[([^\[\]:\s]+)(?::(\w+))?\]\s*(?:[#;].*)?")
 _PORT = re.compile(r"([^:]+):(\d{1,5})")
 
 
-def looks_so(data: Mapping[str, Any]) -> bool:
+def is_one(path: Path) -> bool:
+    """Whether a YAML file is an inventory of Ansible, not one of ours."""
+    from triage.yamlfile import load_mapping
+
+    data = load_mapping(path, "inventory", Loader)
+    return not OWN_KEYS.intersection(data) and _looks_so(data)
+
+
+def _looks_so(data: Mapping[str, Any]) -> bool:
     """Whether a YAML file's top level holds groups as Ansible has them."""
     keys = {"hosts", "children", "vars"}
     return all(group is None or (isinstance(group, dict) and keys >= set(group)) for group in data.values())
 
 
-def read_ini(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
-    """Hosts with their settings, and groups. Raises UsageError that names the line."""
-    made = _Made(path)
+def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
+    """Hosts with their settings, and groups. Raises UsageError that names the file and the line or key."""
+    made = _Made()
+    for file in _files(path):
+        if file.suffix in YAML_ENDINGS:
+            _read_yaml(file, made)
+        else:
+            _read_ini(file, made)
+    made.beside(path if path.is_dir() else path.parent)
+    return made.result()
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        each
+        for each in path.rglob("*")
+        if each.is_file()
+        and each.suffix not in IGNORED
+        and not each.name.endswith("~")
+        and not any(part.startswith(".") or part in VARIABLES for part in each.relative_to(path).parts)
+    )
+    if not 0 < len(found) <= MAX_FILES:
+        raise broken(
+            path, "the directory", "it holds no inventory" if not found else "it holds too many files"
+        )
+    return found
+
+
+def _read_ini(path: Path, made: _Made) -> None:
     group, kind = "ungrouped", ""
     for number, line in enumerate(_lines(path), 1):
         text = line.strip()
@@ -81,19 +99,21 @@ def read_ini(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]
             name, equals, value = text.partition("=")
             if not equals:
                 raise broken(path, where, f"{text[:60]} is not NAME=VALUE")
-            made.settings(group, where, {name.strip(): "".join(_words(path, where, value)[:1])})
+            made.settings(path, group, where, {name.strip(): "".join(_words(path, where, value)[:1])})
         else:
             words = _words(path, where, text)
             pairs = [word.partition("=") for word in words[1:]]
             if bad := [name for name, equals, _ in pairs if not equals]:
                 raise broken(path, where, f"{bad[0][:60]} is not NAME=VALUE")
-            made.hosts(group, where, words[0], {name: value for name, _, value in pairs})
-    return made.result()
+            made.hosts(path, group, where, words[0], {name: value for name, _, value in pairs})
 
 
-def read_yaml(path: Path, data: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
-    """The same of the YAML form. Raises UsageError that names the key."""
-    made = _Made(path)
+def _read_yaml(path: Path, made: _Made) -> None:
+    from triage.yamlfile import load_mapping
+
+    data = load_mapping(path, "inventory", Loader)
+    if not _looks_so(data):
+        raise broken(path, "top level", "these are not groups as Ansible has them")
     waiting = [(name, str(name), body) for name, body in data.items()]
     while waiting:
         name, where, body = waiting.pop(0)
@@ -107,26 +127,25 @@ def read_yaml(path: Path, data: Mapping[str, Any]) -> tuple[dict[str, Mapping[st
             parts[part] = (body or {}).get(part) or {}
             if not isinstance(parts[part], dict):
                 raise broken(path, f"{where}.{part}", "it is not a mapping")
-        made.settings(str(name), f"{where}.vars", parts["vars"])
+        made.settings(path, str(name), f"{where}.vars", parts["vars"])
         for host, variables in parts["hosts"].items():
             if not isinstance(variables or {}, dict):
                 raise broken(path, f"{where}.hosts.{host}", "it is not a mapping")
-            made.hosts(str(name), f"{where}.hosts.{host}", str(host), variables or {})
+            made.hosts(path, str(name), f"{where}.hosts.{host}", str(host), variables or {})
         for child, inner in parts["children"].items():
             made.child(str(name), str(child))
             waiting.append((child, f"{where}.children.{child}", inner))
-    return made.result()
 
 
 class _Made:
     """What has been read so far."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._hosts: dict[str, dict[str, Any]] = {}
         self._members: dict[str, dict[str, None]] = {}
         self._children: dict[str, dict[str, None]] = {}
         self._settings: dict[str, dict[str, Any]] = {}
+        self._beside: dict[str, dict[str, Any]] = {}
 
     def group(self, name: str) -> None:
         for part in (self._members, self._children):
@@ -137,25 +156,34 @@ class _Made:
         self.group(group)
         self._children[group][name] = None
 
-    def settings(self, group: str, where: str, variables: Mapping[str, Any]) -> None:
+    def settings(self, path: Path, group: str, where: str, variables: Mapping[str, Any]) -> None:
         self.group(group)
-        self._settings[group].update(self._known(where, variables))
+        self._settings[group].update(known(path, where, variables))
 
-    def hosts(self, group: str, where: str, pattern: str, variables: Mapping[str, Any]) -> None:
+    def hosts(self, path: Path, group: str, where: str, pattern: str, variables: Mapping[str, Any]) -> None:
         self.group(group)
         match = _PORT.fullmatch(pattern)
         settings = {"port": int(match[2])} if match else {}
-        settings.update(self._known(where, variables))
+        settings.update(known(path, where, variables))
         try:
             for name in expand(match[1] if match else pattern):
                 self._hosts.setdefault(name, {}).update(settings)
                 self._members[group][name] = None
         except ValueError as error:
-            raise broken(self._path, where, str(error)) from None
+            raise broken(path, where, str(error)) from None
+
+    def beside(self, directory: Path) -> None:
+        """What stands in files of its own comes before what the inventory says of the same."""
+        for name, settings in beside(directory, "group_vars", {ALL: None, **self._members}):
+            self._beside.setdefault(name, {}).update(settings)
+        for name, settings in beside(directory, "host_vars", self._hosts):
+            self._hosts[name].update(settings)
 
     def result(self) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
         groups = {
-            name: Group(tuple(members), tuple(self._children[name]), self._settings[name])
+            name: Group(
+                tuple(members), tuple(self._children[name]), self._settings[name], self._beside.get(name, {})
+            )
             for name, members in self._members.items()
         }
         if groups.get("ungrouped") == Group():
@@ -163,36 +191,9 @@ class _Made:
         inside = {child for group in groups.values() for child in group.children}
         top = tuple(name for name in groups if name != ALL and name not in inside)
         given = groups.get(ALL, Group())
-        groups[ALL] = Group(given.hosts, tuple(dict.fromkeys((*given.children, *top))), given.settings)
+        children = tuple(dict.fromkeys((*given.children, *top)))
+        groups[ALL] = Group(given.hosts, children, given.settings, self._beside.get(ALL, {}))
         return dict(self._hosts), groups
-
-    def _known(self, where: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings among variables. Raises UsageError for those that must not be left out."""
-        found: dict[str, Any] = {}
-        for name, value in variables.items():
-            text = str(value)
-            if not str(name).startswith("ansible_"):
-                continue
-            if "{{" in text:
-                raise broken(self._path, where, f"{name} is a template, which is not read here")
-            if name in TEXTS:
-                found[TEXTS[name]] = text
-            elif name in PORTS:
-                if not text.isdigit() or not 0 < int(text[:6]) < 65536:
-                    raise broken(self._path, where, f"{name}={text[:20]} is not a port")
-                found["port"] = int(text)
-            elif name == "ansible_become":
-                found["become"] = self._truth(where, name, text)
-            elif name.endswith(SECRETS):
-                raise broken(self._path, where, f"{name}: a password does not stand in a file; leave it out")
-            elif text not in VALUES_THAT_HOLD.get(name, (text,) if name in OF_NO_MATTER else ()):
-                raise broken(self._path, where, f"{name}={text[:60]} is not known here")
-        return found
-
-    def _truth(self, where: str, name: str, text: str) -> bool:
-        if text.lower() not in ("yes", "true", "1", "on", "no", "false", "0", "off"):
-            raise broken(self._path, where, f"{name}={text[:20]} is neither yes nor no")
-        return text.lower() in ("yes", "true", "1", "on")
 
 
 def _lines(path: Path) -> list[str]:
