@@ -6,7 +6,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs setup system story benchmark e2e-real e2e-systemd proof clean
+.PHONY: demo test check docs setup system story benchmark e2e-real e2e-containers e2e-systemd proof clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -31,6 +31,10 @@ benchmark: story
 # Real servers on a CPU: some gigabytes of packages the first time, then minutes.
 e2e-real: story
 	$(BIN)/python -m pytest tests/e2e/real -m real -s
+
+# docker, docker-compose and Kubernetes themselves: the first time that is built of Debian's source, in minutes.
+e2e-containers: setup
+	$(BIN)/python -m pytest tests/e2e/containers -m real
 
 # Systemd 247 to 262 for real: the first time a minute for each machine's file system, then half a minute.
 e2e-systemd: setup

@@ -68,7 +68,8 @@ class Box:
     first that is free. `files` are put in place before it boots, as `put` does it. `suite` is Debian's, by
     default this machine's own. It has the users root, `ops` (sudo without a password) and `engineer` (none,
     but may read the journal); one key opens all three.
-    A `kept` box outlives this process. Whatever it writes is held in memory and ends with it.
+    A `kept` box outlives this process. Whatever it writes is held in memory and ends with it. `capabilities`
+    are further ones: CAP_NET_ADMIN, which is one over this machine's network.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Box:
         files: Mapping[str, Content] | None = None,
         kept: bool = False,
         suite: str = "",
+        capabilities: str = "",
     ) -> None:
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
             raise BoxError(f"{name!r} is no host name")
@@ -91,6 +93,7 @@ class Box:
         self._files = dict(files or {})
         self._kept = kept
         self._suite = suite
+        self._capabilities = capabilities
         self._entry: Entry | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -246,6 +249,7 @@ class Box:
         argv += ["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe", "--link-journal=no"]
         argv += ["--resolv-conf=off", "--timezone=off"]
         argv += [f"--machine=triage-box-{entry.address.replace('.', '-')}", f"--hostname={self.name}"]
+        argv += [f"--capability={self._capabilities}"] if self._capabilities else []
         argv += [bind.argument for bind in binds.values()]
         with (entry.directory / "console.log").open("wb") as console:
             self._process = subprocess.Popen(

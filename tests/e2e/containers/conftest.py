@@ -1,0 +1,149 @@
+"""A box that runs docker, and one that is a Kubernetes cluster, as fixtures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.box import Bind, Box, rootfs
+from tests.e2e.box import host as machine
+from tests.e2e.box.rootfs import cache
+from tests.e2e.containers.image import archive
+
+HERE = Path(__file__).parent
+SUITE = "bookworm"
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
+OURS = ("kubepods", "k8s.io", "docker")  # groups that the runtimes make, next to the box's own
+Triage = Callable[..., Any]
+
+
+@pytest.fixture(scope="package")
+def place() -> Path:
+    reason = machine.why_not()
+    if not reason and (machine.suite() != SUITE or not (machine.CGROUPS / "memory").is_dir()):
+        reason = f"containers in a box need {SUITE} and control groups of version 1"
+    if reason:
+        pytest.skip(reason)
+    return cache().parent / "containers"
+
+
+@pytest.fixture(scope="package")
+def image(place: Path, rootfs_of: Path) -> Path:
+    """The service's image, as an archive."""
+    place.mkdir(parents=True, exist_ok=True)
+    made = place / "sglang.tar"
+    made.write_bytes(archive(rootfs_of, "docker.io/lmsysorg/sglang:v0.5.11"))
+    (place / "pause.tar").write_bytes(
+        archive(rootfs_of, "registry.local/pause:1", ["/usr/bin/sleep", "infinity"])
+    )
+    return made
+
+
+@pytest.fixture(scope="package")
+def rootfs_of() -> Path:
+    return rootfs()
+
+
+@pytest.fixture(scope="package")
+def docker(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
+    packages = downloaded(place / "docker", rootfs_of, "docker.io", "docker-compose")
+    binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
+    with swept(), Box("dock", binds=binds, capabilities="CAP_NET_ADMIN") as box:
+        box.run(["sh", str(HERE / "docker.sh"), str(packages)], timeout=300, check=True)
+        yield box
+
+
+@pytest.fixture(scope="package")
+def node(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
+    """A cluster of one node; `kubectl` below `place` reaches it."""
+    packages = downloaded(place / "node", rootfs_of, "containerd", "etcd-server")
+    built = place / "kubernetes"
+    subprocess.run(["sh", str(HERE / "build.sh"), str(built), machine.mirror(SUITE)], check=True)
+    binds = [Bind(packages), Bind(built / "bin"), Bind(HERE)]
+    binds += [Bind(image, "/opt/sglang.tar"), Bind(place / "pause.tar", "/opt/pause.tar")]
+    with swept(), Box("gpu01", binds=binds) as box:
+        script = ["sh", str(HERE / "node.sh"), box.address, str(built / "bin"), str(packages)]
+        box.run(script, timeout=300, check=True)
+        (box.directory / "kubeconfig").write_text(box.run(["cat", "/root/.kube/config"], check=True).stdout)
+        until(lambda: "gpu01" in kubectl(place, box, "get", "nodes"))
+        apply = ("apply", "--validate=false", "--filename", str(HERE / "manifests.yaml"))
+        until(lambda: "pod/absent" in kubectl(place, box, *apply))  # not before its account is there
+        until(lambda: " 2 " in kubectl(place, box, "get", "pods", "--namespace", "llm"), 180)
+        yield box
+
+
+@pytest.fixture
+def triage(tmp_path: Path) -> Triage:
+    """Runs a command of triage against a box, and gives what it says as JSON."""
+
+    def run(box: Box, *arguments: str, code: int = 0, path: Path | None = None, context: str = "") -> Any:
+        environment = {
+            **os.environ,
+            "TRIAGE_SSH_CONFIG": str(box.ssh_config()),
+            "XDG_STATE_HOME": str(tmp_path),
+        }
+        if path:
+            environment |= {
+                "PATH": f"{path}:{os.environ['PATH']}",
+                "KUBECONFIG": str(kubeconfig(box, context)),
+            }
+        argv = [sys.executable, "-m", "triage", *arguments, "--format", "json"]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+        return json.loads(done.stdout) if done.stdout.startswith("{") else done.stderr
+
+    return run
+
+
+def downloaded(place: Path, tree: Path, *packages: str) -> Path:
+    """A directory with Debian packages, and with what they need that `tree` lacks."""
+    if not list(place.glob("*.deb")):
+        (place / "partial").mkdir(parents=True, exist_ok=True)
+        status = tree / "var/lib/dpkg/status"
+        options = [f"Dir::State::status={status}", f"Dir::Cache::archives={place}", "Debug::NoLocking=1"]
+        flags = [word for option in options for word in ("-o", option)]
+        flags += ["--download-only", "--no-install-recommends", "--yes"]
+        subprocess.run(["apt-get", "-qq", *flags, "install", *packages], check=True)
+    return place
+
+
+@contextlib.contextmanager
+def swept() -> Iterator[None]:
+    """Afterwards the control groups that a runtime has made are gone: a box shares this machine's."""
+    try:
+        yield
+    finally:
+        for name in OURS:
+            for top in (machine.CGROUPS / controller / name for controller in CONTROLLERS):
+                for group in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+                    group.rmdir()
+                if top.is_dir():
+                    top.rmdir()
+
+
+def kubeconfig(box: Box, context: str = "") -> Path:
+    told = (box.directory / "kubeconfig").read_text()
+    made = box.directory / f"kubeconfig-{context or 'all'}"
+    made.write_text(told.replace("current-context: all", f"current-context: {context or 'all'}"))
+    return made
+
+
+def kubectl(place: Path, box: Box, *words: str) -> str:
+    argv = [str(place / "kubernetes" / "client" / "kubectl"), "--kubeconfig", str(kubeconfig(box)), *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(1)

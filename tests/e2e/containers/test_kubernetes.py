@@ -1,0 +1,66 @@
+"""A kubelet, an API server and containerd themselves; only crictl is played, by crictl.go over the CRI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box
+from tests.e2e.containers.conftest import Triage
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
+
+
+@pytest.fixture
+def client(place: Path) -> Path:
+    return place / "kubernetes" / "client"
+
+
+def test_on_its_node(node: Box, triage: Triage) -> None:
+    kimi = triage(node, "diagnose", "gpu01", "--unit", "kimi", code=1)
+    assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
+    assert (kimi["deployment"]["manager"], kimi["deployment"]["layout"]["pp"]) == ("crictl", 8)
+    greedy = triage(node, "diagnose", "gpu01", "--unit", "llm/greedy", code=1)
+    assert greedy["incidents"][0]["verdict"]["category"] == "host-oom"
+    assert greedy["restarts"]["count"] > 0
+
+
+def test_on_its_node_without_rights_and_with(node: Box, triage: Triage) -> None:
+    assert "permission denied" in triage(node, "diagnose", "ops@gpu01", "--unit", "llm/kimi", code=2)
+    kimi = triage(node, "diagnose", "ops@gpu01", "--become", "--unit", "llm/kimi", code=1)
+    assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
+
+
+def test_from_a_machine_with_kubectl(node: Box, triage: Triage, client: Path) -> None:
+    for context in ("", "narrow"):
+        kimi = triage(node, "diagnose", "local", "--unit", "kimi", code=1, path=client, context=context)
+        assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
+        assert (kimi["deployment"]["manager"], kimi["deployment"]["node"]) == ("kubectl", "gpu01")
+    absent = triage(node, "diagnose", "local", "--unit", "llm/absent", code=3, path=client)
+    assert "ErrImageNeverPull" in absent
+
+
+def test_the_start_that_failed_of_one_that_serves_again(node: Box, triage: Triage, client: Path) -> None:
+    for where in ("gpu01", "local"):
+        found = triage(node, "diagnose", where, "--unit", "llm/revived-0", code=1, path=client)
+        (incident,) = found["incidents"]
+        assert "the start before" in incident["initiator"]["position"]["source"]
+        assert (found["deployment"]["state"], found["deployment"]["version"]) == ("running", "0.5.11")
+
+
+def test_a_case_of_a_pod_says_the_same(node: Box, triage: Triage, client: Path, tmp_path: Path) -> None:
+    case = tmp_path / "case"
+    triage(node, "capture", "local", "--unit", "llm/revived-0", "-o", str(case), path=client)
+    again = triage(node, "diagnose", "--case", str(case), code=1)
+    assert again["incidents"][0]["initiator"]["type"] == "IndexError"
+
+
+def test_it_is_started_again_by_whoever_owns_it(node: Box, triage: Triage, client: Path) -> None:
+    on_node = triage(node, "verify", "gpu01", "--unit", "serves", *BRIEF)
+    assert on_node["start"]["ready"]
+    in_cluster = triage(node, "verify", "local", "--unit", "serves", *BRIEF, path=client)
+    assert in_cluster["start"]["ready"]
+    refused = triage(node, "verify", "local", "--unit", "llm/absent", *BRIEF, path=client, code=4)
+    assert "no controller owns it" in refused
