@@ -147,7 +147,7 @@ def test_a_unit_that_dies_or_hangs_ends_the_wait(
     host: Box, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     start(host, "dies")
-    for _ in range(4):  # the start limit of the unit does not get in the way
+    for _ in range(3):  # the start limit of the unit, which is two, does not get in the way
         events: list[Event] = []
         result = verify(connection, deployment(host), QUICK, events.append, history=History(tmp_path))
         assert (result.verdict, result.start.died) == ("failed", True)
