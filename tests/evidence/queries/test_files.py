@@ -57,7 +57,7 @@ def test_json_is_read_only_where_it_is_json(evidence: LiveEvidence, tmp_path: Pa
 def test_an_endless_file_is_cut(evidence: LiveEvidence) -> None:
     answer = evidence.ask(ReadFile("/dev/zero"))
     assert answer.partial == "bytes"
-    assert len(answer.require()) == ReadFile.limit
+    assert len(answer.value or "") == ReadFile.limit
 
 
 def test_a_listing(evidence: LiveEvidence, tmp_path: Path) -> None:
