@@ -69,7 +69,9 @@ def fleet(count: int, directory: Path) -> Iterator[Fleet]:
         "/srv/replayed.py": HERE / "replayed.py",
         "/srv/lines": "".join(f"{json.dumps(line)}\n" for line in lines()),
     }
-    binds = [*interpreter(), Bind(SERVICE, HOME)]
+    (directory / "nothing").touch()
+    hook = setup.site_packages(Path(HOME)) / "story.pth"  # starts stand-ins that no other machine has
+    binds = [*interpreter(), Bind(SERVICE, HOME), Bind(directory / "nothing", hook)]
     boxes = tuple(Box(f"node{number:02}", binds=binds, files=files) for number in range(1, count + 1))
     with watched(WATCHES * count), ThreadPoolExecutor(BOOTING) as pool, contextlib.ExitStack() as stack:
         stack.callback(lambda: list(pool.map(Box.stop, boxes)))
