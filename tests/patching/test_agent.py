@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -418,3 +419,26 @@ class TestTwoFiles:
         (change,) = apply_all(target, survey(target, settle=True))
         assert (change.state, change.new) == ("applied", True)
         assert [path.read_bytes() for path in paths] == new
+
+
+def test_two_whose_ledgers_are_two_do_not_change_one_directory_at_once(
+    tree: HostTree, root: Path, path: Path, tmp_path: Path
+) -> None:
+    other = host_tree(root, tmp_path / "of another user")
+    held = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match=f"it changes files in {path.parent}"):
+            send(other, "b", (path, OLD + b"#\n"))
+        assert path.read_bytes() == OLD
+    finally:
+        os.close(held)
+    change = send(tree, "a", (path, OLD + b"# one\n"))
+    send(other, "b", (path, OLD + b"# two\n"))
+    held = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match="another run"):
+            tree.agent.ask("rolling back", change, op="rollback", change=change, by="me")
+    finally:
+        os.close(held)

@@ -407,9 +407,28 @@ def status(request: "Json") -> "Json":
     return {"changes": sorted(changes, key=lambda change: change["id"])}
 
 
+@contextlib.contextmanager
+def alone(paths: "set[str]") -> "Iterator[None]":
+    """Hold the directories of files alone, also against those whose ledger, and so its lock, is another."""
+    with contextlib.ExitStack() as held:
+        for directory in sorted({os.path.realpath(os.path.dirname(path)) for path in paths}):
+            try:
+                fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                continue  # whoever wants to change a file there says so
+            held.callback(os.close, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused("locked", "it changes files in " + directory) from None
+            except OSError:
+                continue  # a file system on which a directory cannot be locked
+        yield
+
+
 def apply(request: "Json") -> "Json":
     ledger = own_ledger(request)
-    with ledger.locked(request["by"]):
+    with ledger.locked(request["by"]), alone(paths_of(request)):
         ledger.recover(paths_of(request))
         change = {
             "format": FORMAT,
@@ -483,7 +502,7 @@ def already_applied(ledger: "Ledger", change: "Json", places: "list[Target]") ->
 
 def rollback(request: "Json") -> "Json":
     ledger = holding(request)
-    with ledger.locked(request["by"]):
+    with ledger.locked(request["by"]), alone(paths_of(ledger.get(request["change"]))):
         settled = ledger.recover(paths_of(ledger.get(request["change"])))
         change = ledger.get(request["change"])
         if change["state"] in ("reverted", "undone"):
