@@ -10,12 +10,8 @@ from triage.errors import UnreachableError
 from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
-from triage.evidence.outputs import journal_holds_its_words, output_of
-from triage.evidence.queries import (
-    KernelLog,
-    ProcessOutput,
-    TailFile,
-)
+from triage.evidence.outputs import file_of_process, journal_holds_its_words, output_of
+from triage.evidence.queries import KernelLog, TailFile
 from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
 from triage.jsontext import parse_json
@@ -165,7 +161,7 @@ def _without_log(
 
 
 def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
-    path = evidence.ask(ProcessOutput(deployment.main_pid or 0))
+    path = file_of_process(evidence, deployment.main_pid or 0)
     answer = evidence.ask(TailFile(path.value)) if path.value else path
     if path.value is None or answer.value is None:
         raise UnreachableError(

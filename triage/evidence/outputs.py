@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from triage.evidence.managers import about_units_of
-from triage.evidence.model import Deployment, Evidence
-from triage.evidence.queries import ProcessOutput, ReadFile, TailFile, Unit
+from triage.evidence.model import Answer, Deployment, Evidence
+from triage.evidence.queries import PipedOutput, ProcessOutput, ReadFile, TailFile, Unit
 from triage.evidence.queries.journal import entries
 from triage.logs.model import LogSource
 
@@ -31,6 +31,12 @@ def journal_holds_its_words(data: bytes) -> bool:
     """Whether somebody else than systemd speaks at the beginning of a journal in canonical form."""
     found = entries(data[:BEGINNING].decode("utf-8", "replace"))
     return any(not entry.get("SYSLOG_IDENTIFIER", "").startswith(("systemd", "(")) for entry in found)
+
+
+def file_of_process(evidence: Evidence, pid: int) -> Answer[str]:
+    """The file that holds what a process says, also where another program writes it there."""
+    answer = evidence.ask(ProcessOutput(pid))
+    return evidence.ask(PipedOutput(pid)) if "pipe:" in answer.missing else answer
 
 
 def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSource | None:
@@ -52,7 +58,7 @@ def _of_process(evidence: Evidence, deployment: Deployment) -> str:
     """Where the running process writes: a script can redirect it, too."""
     if not deployment.main_pid or deployment.state not in ("active", "activating"):
         return ""
-    return evidence.ask(ProcessOutput(deployment.main_pid)).value or ""
+    return file_of_process(evidence, deployment.main_pid).value or ""
 
 
 def _of_unit(evidence: Evidence, deployment: Deployment) -> str:

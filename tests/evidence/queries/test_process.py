@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Unanswered
+from triage.evidence.outputs import file_of_process
 from triage.evidence.queries import (
     Belonging,
+    PipedOutput,
     ProcessArguments,
     ProcessDirectory,
     ProcessEnvironment,
@@ -63,6 +69,50 @@ def test_a_real_process(evidence: LiveEvidence) -> None:
 def test_output_that_is_no_file(ask: Ask) -> None:
     with pytest.raises(Unanswered, match=r"^process 7 writes to socket:\[3465916\], not to a file$"):
         ask(ProcessOutput(7), stdout=b"socket:[3465916]\n")
+
+
+@pytest.mark.parametrize("stop", ["| tee {0}", "| tee -a {0} >/dev/null"])
+def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path: Path, stop: str) -> None:
+    log = tmp_path / "out [1].log"
+    line = f"{{ echo $$; exec sleep 60; }} 2>&1 {stop.format(shlex.quote(str(log)))}"
+    with subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL, start_new_session=True) as shell:
+        try:
+            end = time.monotonic() + 20
+            while not (log.exists() and log.read_text().endswith("\n")) and time.monotonic() < end:
+                time.sleep(0.02)
+            (sleeper,) = (
+                each.pid
+                for each in evidence.ask(Processes()).require()
+                if each.ppid == shell.pid and each.args == "sleep 60"
+            )
+            assert "pipe:" in evidence.ask(ProcessOutput(sleeper)).missing
+            assert evidence.ask(PipedOutput(sleeper)).value == str(log)
+            assert file_of_process(evidence, sleeper).value == str(log)
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ("/a/x.log", "/a/x.log"),
+        ("/var/log/supervisor/supervisord.log\n/l/kimi.log", "/l/kimi.log"),
+        ("/l/supervisord.log\n/l/kimi-stdout---a.log\n/l/kimi-stderr---b.log", "/l/kimi-stderr---b.log"),
+        ("/l/supervisord.log", "/l/supervisord.log"),
+        ("/l/a.log (deleted)\n/l/b.log", "/l/b.log"),
+        ("/l/b.log\n/l/b.log", "/l/b.log"),
+    ],
+)
+def test_which_file_of_a_program_that_writes_down_what_others_say(ask: Ask, files: str, found: str) -> None:
+    assert ask(PipedOutput(7), stdout=files.encode()) == found
+
+
+@pytest.mark.parametrize(
+    ("files", "why"), [("", "nobody is seen"), ("/l/a.log\n/l/b.log", "several files: /l/a.log, /l/b.log")]
+)
+def test_a_pipe_that_leads_to_no_one_file(ask: Ask, files: str, why: str) -> None:
+    with pytest.raises(Unanswered, match=why):
+        ask(PipedOutput(7), stdout=files.encode())
 
 
 def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:

@@ -33,6 +33,7 @@ from triage.evidence.queries.machine import (
 )
 from triage.evidence.queries.process import (
     Belonging,
+    PipedOutput,
     Process,
     ProcessArguments,
     ProcessDirectory,
@@ -80,6 +81,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ProcessDirectory(0),
     ProcessGroup(0),
     ProcessOutput(0),
+    PipedOutput(0),
     ProgramPath("python", "PATH"),
     PythonTree("PYTHON"),
     ReadFile("FILE"),
@@ -134,6 +136,7 @@ __all__ = [
     "MemoryInfo",
     "NodeContainers",
     "OsRelease",
+    "PipedOutput",
     "Place",
     "Places",
     "PodLog",

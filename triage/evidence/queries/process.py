@@ -28,6 +28,8 @@ from triage.jsontext import parse_json
 
 T = TypeVar("T")
 
+OF_SUPERVISORD = "supervisord.log"  # its own words
+
 _CONTAINER = re.compile(
     r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
 )
@@ -249,6 +251,44 @@ class ProcessOutput(Query[str]):
         if not posixpath.isabs(path) or path.startswith("/dev/") or path.endswith(" (deleted)"):
             raise Unanswered(f"process {self.pid} writes to {path}, not to a file")
         return path
+
+
+@dataclass(frozen=True)
+class PipedOutput(Query[str]):
+    """The file to which another program, as tee or supervisord, writes what a process hands it in a pipe."""
+
+    name: ClassVar[str] = "piped-output"
+    purpose: ClassVar[str] = "find the log file of a service whose words another program writes down"
+    absence: ClassVar[str] = "of a plain process no log is found: give it with --log FILE"
+    privilege: ClassVar[str] = "the same user as the process, or root"
+
+    pid: int
+
+    def argv(self) -> tuple[str, ...]:
+        # Who holds the end of the pipe that can only be read; then which files that one can write to.
+        script = r"""
+            pipe=$(readlink "/proc/$1/fd/2") || exit
+            find /proc/[0-9]*/fd -lname "pipe:\[${pipe#pipe:[}" -perm -400 ! -perm -200 2>/dev/null |
+            while read -r end; do
+                find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 -printf '%l\n'
+            done
+        """
+        return ("sh", "-c", script, "sh", str(self.pid))
+
+    def parse(self, text: str) -> str:
+        files = sorted({line for line in text.splitlines() if not line.endswith(" (deleted)")})
+        files = [file for file in files if posixpath.basename(file) != OF_SUPERVISORD] or files
+        of_errors = [file for file in files if "stderr" in posixpath.basename(file)]
+        for choice in (files, of_errors):
+            if len(choice) == 1:
+                return choice[0][:4096]
+        if not files:
+            raise Unanswered(
+                f"process {self.pid} writes into a pipe, and nobody is seen who writes that down"
+            )
+        raise Unanswered(
+            f"process {self.pid} writes into a pipe, whose reader has several files: {', '.join(files[:8])}"
+        )
 
 
 @dataclass(frozen=True)
