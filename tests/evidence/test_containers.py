@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from tests.evidence.conftest import ScriptedHost, ps_text, unit_text
 from triage import pipeline
 from triage.errors import RefusedError, UnreachableError
+from triage.evidence.containers import container_deployment
 from triage.evidence.discovery import discover
 from triage.evidence.logs import log_sources
 from triage.evidence.model import Deployment, Unanswered
-from triage.evidence.queries.containers import PodmanStorage
+from triage.evidence.queries.containers import Container, PodmanStorage
 from triage.evidence.trees import EvidenceTree
 from triage.mending import find_target
 from triage.rules.checkpoint import Checkpoint
@@ -125,3 +127,22 @@ def test_a_container_is_not_patched(podman: ScriptedHost) -> None:
     with pytest.raises(RefusedError, match="gone with it;") as refused:
         find_target(podman, (), unit="kimi")
     assert refused.value.next == "triage patch gpu01 --unit kimi --export dockerfile"
+
+
+@pytest.mark.parametrize(
+    ("code", "out_of_memory", "result"),
+    [(0, False, "success"), (3, False, "exit-code"), (137, False, "signal"), (137, True, "oom-kill"),
+     (143, False, "success"), (130, False, "success")],
+)  # fmt: skip
+def test_how_a_container_ended_in_the_words_of_systemd(code: int, out_of_memory: bool, result: str) -> None:
+    """One that is stopped ends by SIGTERM, and has not failed."""
+    ended = Container(
+        *(ID, "kimi", "image", ("vllm", "serve", "m")),
+        state="exited",
+        started="2026-11-29T20:31:04+00:00",
+        exit_code=code,
+        out_of_memory=out_of_memory,
+    )
+    assert container_deployment("docker", ended).result == result
+    never = replace(ended, started="", state="created")
+    assert container_deployment("docker", never).result == ""
