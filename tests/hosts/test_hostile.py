@@ -101,7 +101,7 @@ def test_answers_that_are_nested_too_deeply_are_no_answers(tmp_path: Path, deep:
 
 def test_names_neither_steer_the_terminal_nor_become_commands(server: Server, tmp_path: Path) -> None:
     pwned = tmp_path / "pwned"
-    evil = f"a$(touch {pwned})`touch {pwned}`;touch {pwned}\x1b[2J\x9b31m.service"
+    evil = f"a$(touch {pwned})`touch {pwned}`;touch {pwned}\x1bc\x9b31m.service"
     unit = unit_text(evil, ActiveState="failed", ExecStart=exec_start(f"$(touch {pwned})/python", *SERVE[1:]))
     (tmp_path / "unit").write_text(unit)
     (tmp_path / "ps").write_text(ps_text((1, 0, "root", "/sbin/init")))
