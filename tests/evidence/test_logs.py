@@ -77,6 +77,22 @@ def test_a_cut_journal_is_marked(host: ScriptedHost) -> None:
     assert log_sources(host.evidence, UNIT)[0].partial == "bytes"
 
 
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (Output(None, b"y\n" * 600_000, cut="bytes"), "printed 1 MiB and more, and no entry of a journal"),
+        (Output(None, b"", cut="time"), "no answer within 120 s"),
+    ],
+)
+def test_a_journalctl_that_never_ends_is_asked_once_and_says_nothing_of_the_run(
+    host: ScriptedHost, output: Output, why: str
+) -> None:
+    host.commands |= {"sh -c": output, "journalctl": output}
+    with pytest.raises(UnreachableError, match=why):
+        log_sources(host.evidence, UNIT)
+    assert len([argv for argv in host.asked if "journal-windows" in argv or argv[0] == "journalctl"]) == 1
+
+
 def test_of_a_service_that_restarts_the_run_that_failed_comes_first(host: ScriptedHost) -> None:
     host.commands[" ".join(UnitRuns("kimi.service").argv())] = (RECORDED / "unit-runs").read_bytes()
     failed, now = "0e65b234759a44ee938acecbe1236b35", "f" * 32

@@ -62,9 +62,11 @@ class LiveEvidence:
         try:
             text = query.decode(output)
         except Unanswered as reason:
-            return Recorded(query.key, command, missing=self._redactor.redact(str(reason)))
+            why = self._redactor.redact(str(reason))
+            return Recorded(query.key, command, missing=why, partial=output.cut)
         if output.cut == "time" and not text.strip():
-            return Recorded(query.key, command, missing=f"no answer within {query.timeout:g} s")
+            why = f"no answer within {query.timeout:g} s"
+            return Recorded(query.key, command, missing=why, partial=output.cut)
         text = self._redactor.redact(text, query.is_source)
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
 

@@ -69,7 +69,7 @@ def _journal(evidence: Evidence, deployment: Deployment, invocation: str, last_r
     """
     unit, questions = deployment.unit, about_units_of(deployment.manager)
     answer = evidence.ask(questions.windows(unit, invocation)) if invocation else None
-    if answer is None or not answer.value:
+    if answer is None or not (answer.value or answer.partial):
         answer = evidence.ask(questions.journal(unit, invocation))
     if answer.value is None:
         raise _unreadable(evidence, unit, answer)

@@ -43,7 +43,7 @@ FIELDS = (
     "_SYSTEMD_INVOCATION_ID",
 )
 NEEDS = "membership in group systemd-journal, or root"
-JOURNAL_LIMIT = 512 * 1024 * 1024  # bytes
+JOURNAL_LIMIT = 256 * 1024 * 1024  # bytes; three times that in memory
 JOURNAL_TIMEOUT = 120.0  # seconds
 
 # Message ids of systemd, from its catalogue.
@@ -57,6 +57,13 @@ _JOURNALCTL = ("journalctl", "--no-pager", "--all", "--output=export")
 _FIELDS_OPTION = "--output-fields"  # of systemd 236 and newer; without it all fields come
 _OF_RUNS = ("MESSAGE_ID", "INVOCATION_ID", "USER_INVOCATION_ID", "UNIT_RESULT")
 _OUTSIDE_RUN = 10_000_000  # microseconds after the run's last line in which its core dump is told
+
+
+def not_in_vain(text: str, output: Output) -> str:
+    """The text. Raises Unanswered for much output without a line of a journal: that is not an empty one."""
+    if output.cut == "bytes" and not text:
+        raise Unanswered(f"it printed {len(output.stdout) >> 20} MiB and more, and no entry of a journal")
+    return text
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class Journal(_Journalctl[str]):
         return ("--lines=100000", *unit, "+", *_dumps(self.unit))
 
     def decode(self, output: Output) -> str:
-        return json_lines(self.told(_read(output)))
+        return not_in_vain(json_lines(self.told(_read(output))), output)
 
     def told(self, found: Iterable[dict[str, bytes]]) -> Iterable[dict[str, bytes]]:
         """What of the entries counts."""

@@ -28,6 +28,7 @@ from triage.evidence.queries.journal import (
     NEEDS,
     check,
     json_lines,
+    not_in_vain,
     of_the_run,
     read_export,
     run_matches,
@@ -133,7 +134,7 @@ class JournalWindows(Query[str]):
 
     def decode(self, output: Output) -> str:
         check(output)
-        return json_lines(self.told(_in_one(output)), (*FIELDS, GAP))
+        return not_in_vain(json_lines(self.told(_in_one(output)), (*FIELDS, GAP)), output)
 
     def told(self, found: Iterable[dict[str, bytes]]) -> Iterable[dict[str, bytes]]:
         """What of the entries counts."""
