@@ -223,6 +223,7 @@ class Exchange:
         self.sent = 0.0
         self.ended = 0.0
         self.error = ""
+        self._begun = False
         self._data = memoryview(data)
         self._socket: socket.socket | None = None
 
@@ -245,7 +246,11 @@ class Exchange:
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise Broken(f"no connection: {os.strerror(code)}")
-            self._data = self._data[self._socket.send(self._data) :]
+            now = clock()
+            taken = self._socket.send(self._data)
+            self._data = self._data[taken:]
+            if not self._begun:  # opening the connection is not the request's time
+                self._begun, self.sent = True, now
             if not self._data:
                 selector.modify(self._socket, selectors.EVENT_READ, self)
             return 0
