@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from threading import Event
+from threading import Event, get_ident
 
 import pytest
 
+from triage.asking import Questions
 from triage.errors import ExitCode, UnreachableError
 from triage.fleet import Outcome, on_each
 from triage.hosts.inventory import Host
 
 HOSTS = tuple(Host(f"gpu{number:02}") for number in range(1, 33))
 PATIENCE = 20  # seconds
+
+
+def nobody(question: str) -> None:
+    """Answers nothing."""
 
 
 def test_a_host_that_hangs_keeps_none_of_the_others_waiting() -> None:
@@ -27,7 +32,7 @@ def test_a_host_that_hangs_keeps_none_of_the_others_waiting() -> None:
         if len(ended) == len(HOSTS) - 1:
             others.set()
 
-    outcomes = on_each(HOSTS, work, 2, Event(), told)
+    outcomes = on_each(HOSTS, work, 2, Questions(Event(), nobody), told)
     assert ended[-1] == "gpu01"
     assert [each.value for each in outcomes] == ["True", *(host.name for host in HOSTS[1:])]
 
@@ -40,7 +45,7 @@ def test_an_error_is_of_one_host() -> None:
             raise ZeroDivisionError
         return host.name
 
-    outcomes = on_each(HOSTS, work, 8, Event())
+    outcomes = on_each(HOSTS, work, 8, Questions(Event(), nobody))
     assert [each.failure for each in outcomes[:4]] == [ExitCode.OK, ExitCode.UNREACHABLE, 70, ExitCode.OK]
     assert [each.value for each in outcomes[3:]] == [host.name for host in HOSTS[3:]]
 
@@ -59,5 +64,27 @@ def test_after_ctrl_c_no_other_host_begins() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        on_each(HOSTS, work, 2, stop, told)
+        on_each(HOSTS, work, 2, Questions(stop, nobody), told)
     assert set(begun) <= {"gpu01", "gpu02", "gpu03"}
+
+
+def test_a_question_is_asked_once_in_the_calling_thread() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def answer(question: str) -> str:
+        asked.append((question, get_ident()))
+        return "sesame"
+
+    questions = Questions(Event(), answer)
+    outcomes = on_each(HOSTS, lambda host: questions.ask("password"), 8, questions)
+    assert {each.value for each in outcomes} == {"sesame"}
+    assert asked == [("password", get_ident())]
+
+
+def test_ctrl_c_at_a_question_ends_those_that_wait_for_the_answer() -> None:
+    def answer(question: str) -> str:
+        raise KeyboardInterrupt
+
+    questions = Questions(Event(), answer)
+    with pytest.raises(KeyboardInterrupt):
+        on_each(HOSTS, lambda host: questions.ask("password"), 8, questions)

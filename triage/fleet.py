@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from triage.asking import Questions
 from triage.errors import DEFECT, ExitCode, TriageError
 from triage.hosts.inventory import Host
 
@@ -49,14 +49,16 @@ def on_each(
     hosts: Sequence[Host],
     work: Callable[[Host], T],
     forks: int,
-    stop: Event,
+    questions: Questions,
     told: Callable[[Host, Outcome[T] | None], None] = lambda host, outcome: None,
 ) -> tuple[Outcome[T], ...]:
     """Do `work` for each host, `forks` at a time; the outcomes in the order of the hosts.
 
     `told` hears of each host's beginning (None) and end, the latter in the calling thread. On Ctrl-C `stop`
-    is set, what has not begun never does, and what runs is waited for: it has to look at `stop`.
+    of the questions is set, what has not begun never does, and what runs is waited for: it has to look at
+    `stop`. The calling thread is also that which answers the questions.
     """
+    stop = questions.stop
 
     def one(host: Host) -> Outcome[T]:
         if stop.is_set():
@@ -70,11 +72,11 @@ def on_each(
     with ThreadPoolExecutor(max(1, min(forks, len(hosts)))) as pool:
         futures = [pool.submit(one, host) for host in hosts]
         try:
-            left: set[Future[Outcome[T]]] = set(futures)
-            while left:
-                done, left = wait(left, return_when=FIRST_COMPLETED)
-                for future in done:
-                    told(future.result().host, future.result())
+            for future in futures:
+                future.add_done_callback(questions.events.put)
+            for _ in futures:
+                outcome = questions.next_ended().result()
+                told(outcome.host, outcome)
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -266,8 +268,49 @@ def test_hosts_check(fleet: Fleet) -> None:
     full, bare, lost = done.stdout.splitlines()
     assert full.split("  ")[2:4] == ["sudo", "journal"]
     assert full.endswith("  nvidia-smi (2)")
-    assert bare.split("  ")[2:4] == ["sudo with a password", "no journal"]
+    assert bare.split("  ")[2:4] == ["sudo wants a password", "no journal"]
     assert bare.endswith("  no GPU tool")
     assert lost.startswith("lost  no answer: connecting to")
     rows = json.loads(fleet.run("hosts", "check", "full,bare", "--format", "json").stdout)["hosts"]
     assert [row["access"]["sudo"] for row in rows] == ["yes", "password"]
+
+
+SUDO = """
+[ "$1" = -n ] && { echo 'sudo: a password is required' >&2; exit 1; }
+IFS= read -r word
+[ "$word" = sesame ] || { echo 'sudo: 1 incorrect password attempt' >&2; exit 1; }
+case "$*" in *-v) exit 0;; esac
+while [ "$1" != -- ]; do shift; done; shift
+exec "$@"
+"""
+
+
+def asked_for(fleet: Fleet, answer: str) -> tuple[int, str]:
+    """What `hosts check --become` shows on a terminal, at which a person answers each question so."""
+    argv = [*TRIAGE, "hosts", "check", "--become", "-F", str(fleet.server.config)]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(argv[0], argv, {**os.environ, "TERM": "dumb", "HOME": str(fleet.server.home)})
+    shown, answered = b"", 0
+    with contextlib.suppress(OSError):
+        while chunk := os.read(terminal, 1 << 16):
+            shown += chunk
+            if shown.count(b"sudo password") > answered:
+                answered += 1
+                time.sleep(0.2)  # until nothing is shown of what is typed
+                os.write(terminal, answer.encode())
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
+
+
+def test_a_sudo_password_is_asked_for_once_for_all(fleet: Fleet) -> None:
+    for name in ("one", "two", "three"):
+        fleet.add(name, id="echo ops", sudo=SUDO)
+    code, shown = asked_for(fleet, "sesame\n")
+    assert (code, shown.count("sudo password on each of these hosts: ")) == (0, 1), shown
+    assert "sesame" not in shown
+    code, shown = asked_for(fleet, "wrong\n")
+    assert (code, shown.count("sudo password on")) == (3, 1)
+    assert shown.count("repeat with the right password") >= 3
+    code, shown = asked_for(fleet, "\x03")
+    assert code == 130, shown

@@ -58,5 +58,5 @@ def test_one_answer_for_a_fleet(boxes: list[Box], tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
     told = {line.split()[0]: line for line in checked.stdout.splitlines()}
     assert "engineer@127.0.1." in told["node1"]
-    assert "  sudo with a password  journal  python 3." in told["node1"]
+    assert "  sudo wants a password  journal  python 3." in told["node1"]
     assert "root@" in told["node3"]

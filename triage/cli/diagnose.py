@@ -31,8 +31,8 @@ from triage.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from threading import Event
 
+    from triage.asking import Questions
     from triage.hosts.inventory import Host
     from triage.hosts.options import ConnectionOptions
     from triage.pipeline import Knowledge, Report
@@ -94,8 +94,8 @@ def diagnose(
             wrong = "a log and a bug report are of one host"
             raise UsageError("diagnosing", host, wrong, "triage diagnose HOST --log FILE")
 
-        def reach(each: Host, stop: Event) -> ConnectionOptions:
-            return targets.connection_options(each, ssh_config, host_key, become, stop)
+        def reach(each: Host, questions: Questions) -> ConnectionOptions:
+            return targets.connection_options(each, ssh_config, host_key, become, questions)
 
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
@@ -131,26 +131,27 @@ def _diagnose_all(
     unit: str,
     format: Format,
     forks: int,
-    reach: Callable[[Host, Event], ConnectionOptions],
+    reach: Callable[[Host, Questions], ConnectionOptions],
     page: Path | None,
 ) -> int:
     """Diagnose each, show what they have in common once. Returns the exit code."""
     from threading import Event
 
     from triage import pipeline
+    from triage.asking import Questions
     from triage.evidence.live import LiveEvidence
     from triage.fleet import on_each
     from triage.hosts import open_connection
     from triage.report import fleet
 
-    stop = Event()
+    questions = Questions(Event(), console.ask_secret)
 
     def one(host: Host) -> Report:
-        with closing(open_connection(host.name, reach(host, stop))) as connection:
+        with closing(open_connection(host.name, reach(host, questions))) as connection:
             return pipeline.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
 
-    with targets.progress(hosts, fleet.status) as told:
-        outcomes = again.in_outcomes(on_each(hosts, one, forks, stop, told))
+    with targets.progress(hosts, fleet.status, questions) as told:
+        outcomes = again.in_outcomes(on_each(hosts, one, forks, questions, told))
     if format is Format.JSON:
         from triage.report import json
 

@@ -91,20 +91,21 @@ def check(
     """
     from threading import Event
 
+    from triage.asking import Questions
     from triage.evidence.access import access
     from triage.evidence.live import LiveEvidence
     from triage.fleet import on_each
     from triage.hosts import open_connection
 
-    chosen, stop = _chosen(hosts, inventory, ssh_config), Event()
+    chosen, questions = _chosen(hosts, inventory, ssh_config), Questions(Event(), console.ask_secret)
 
     def one(host: Host) -> Access:
-        options = targets.connection_options(host, ssh_config, host_key, become, stop)
+        options = targets.connection_options(host, ssh_config, host_key, become, questions)
         with closing(open_connection(host.name, options)) as connection:
             return access(LiveEvidence(connection), connection.address)
 
-    with targets.progress(chosen, _status) as told:
-        outcomes = tuple(again.told(on_each(chosen, one, forks, stop, told)))
+    with targets.progress(chosen, _status, questions) as told:
+        outcomes = tuple(again.told(on_each(chosen, one, forks, questions, told)))
     if format is Format.JSON:
         from triage.report import json
 
@@ -167,7 +168,7 @@ def _told(outcome: Outcome[Access]) -> Text:
         error = outcome.error
         next = f". Next: {error.next}" if isinstance(error, TriageError) else ""
         return Text(safe_line(f"no answer: {error}{next}", 600), "bold red")
-    sudo = {"root": "", "yes": "sudo", "password": "sudo with a password", "no": "no sudo"}[found.sudo]
+    sudo = {"root": "", "yes": "sudo", "password": "sudo wants a password", "no": "no sudo"}[found.sudo]
     parts = (
         (f"{found.user}@{found.address.rpartition('@')[2]}", True),
         (sudo, found.sudo != "no"),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -17,6 +16,7 @@ from triage.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from triage.asking import Questions
     from triage.cli.options import HostKey
     from triage.fleet import Outcome
     from triage.hosts.inventory import Host, Inventory
@@ -57,11 +57,10 @@ def one_host(name: str, given: Path | None = None) -> Host:
 
 
 def connection_options(
-    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, stop: Event | None = None
+    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, questions: Questions | None = None
 ) -> ConnectionOptions:
-    """How to reach a host: what the command line says, then the inventory.
-
-    Nobody is asked for a password for one of many (`stop`): each would have to be told which it is for.
+    """How to reach a host: what the command line says, then the inventory. `questions` where it is one of
+    several: what sudo wants is asked for once then, for all of them.
     """
     from triage.cli.console import ask_secret
     from triage.hosts import ConnectionOptions
@@ -82,16 +81,20 @@ def connection_options(
         user=settings.user,
         port=settings.port,
         identity_file=Path(settings.identity_file).expanduser() if settings.identity_file else None,
-        stop=stop,
-        ask=None if stop else cache(ask_secret),  # once, also where the connection is dialled again
+        stop=questions.stop if questions else None,
+        ask=questions.ask if questions else cache(ask_secret),  # once, also where it is dialled again
+        sudo_of="each of these hosts" if questions else "",
     )
 
 
 @contextmanager
 def progress(
-    hosts: Sequence[Host], status: Callable[[Host, Outcome[T]], str]
+    hosts: Sequence[Host], status: Callable[[Host, Outcome[T]], str], questions: Questions
 ) -> Iterator[Callable[[Host, Outcome[T] | None], None]]:
-    """One line a host on a terminal; elsewhere nothing. Yields what is to be told of beginnings and ends."""
+    """One line a host on a terminal; elsewhere nothing. Yields what is to be told of beginnings and ends.
+
+    It makes way for questions.
+    """
     import sys
 
     if not sys.stderr.isatty():
@@ -109,6 +112,15 @@ def progress(
         TextColumn("{task.fields[status]}", markup=False, table_column=Column(no_wrap=True)),
     )
     with Progress(*columns, console=console.stderr()) as shown:
+
+        def answer(question: str) -> str | None:
+            shown.stop()
+            try:
+                return console.ask_secret(question)
+            finally:
+                shown.start()
+
+        questions.answer = answer
         tasks = {
             host.name: shown.add_task(safe_line(host.name), total=1, start=False, status="waiting")
             for host in hosts

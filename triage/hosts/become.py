@@ -16,6 +16,7 @@ _REFUSED = re.compile(
     rb"|is not allowed to (?:execute|run)|is not in the sudoers file|^Sorry, user ",
     re.MULTILINE,
 )
+_NO_RIGHTS = re.compile(rb"may not run sudo|not in the sudoers file|not allowed to run sudo")
 _NOT_FOUND = re.compile(rb"^sudo: [^\n]*: command not found", re.MULTILINE)
 _PASSWORD = b"password is required"
 
@@ -24,8 +25,9 @@ _PASSWORD = b"password is required"
 _SKIP = 'while IFS= read -r line && [ "$line" != "$1" ]; do :; done; shift; exec "$@"'
 
 
-def become_root(connection: Connection, ask: Ask | None = None) -> Connection:
+def become_root(connection: Connection, ask: Ask | None = None, whose: str = "") -> Connection:
     """`connection` as root: itself where it already is. A password is asked for once, where sudo wants one.
+    `whose` it is said to be, where not of this host alone.
 
     Raises UnreachableError, with the connection closed, when sudo does not let us.
     """
@@ -36,12 +38,14 @@ def become_root(connection: Connection, ask: Ask | None = None) -> Connection:
         return RootConnection(connection)
     next = "allow it without a password (`triage policy` prints sudoers lines), or log in as root"
     if ask is not None and _PASSWORD in allowed.stderr:
-        password = ask(f"sudo password on {connection.address}: ")
+        password = ask(f"sudo password on {whose or connection.address}: ")
         if password:
             allowed = connection.run(["sudo", "-k", "-S", "-p", "", "-v"], stdin=f"{password}\n".encode())
             if allowed.code == 0:
                 return RootConnection(connection, password)
             next = "repeat with the right password; it was tried once"
+            if _NO_RIGHTS.search(allowed.stderr):
+                next = "the account may not use sudo, whatever the password: take one that may, or root"
     connection.close()
     said = allowed.stderr.decode("utf-8", "replace").strip().splitlines()
     raise UnreachableError(

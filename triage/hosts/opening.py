@@ -27,5 +27,5 @@ def open_connection(name: str, options: ConnectionOptions | None = None) -> Conn
     if options.become:
         from triage.hosts.become import become_root
 
-        return become_root(connection, options.ask)
+        return become_root(connection, options.ask, options.sudo_of)
     return connection

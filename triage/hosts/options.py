@@ -23,7 +23,7 @@ class ConnectionOptions:
     root through sudo. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
     they are of the host itself, not of its jumps. Once `stop` is set, whatever runs is ended, on the host
     too, and raises KeyboardInterrupt. `ask` gets a password or passphrase from a person; without it, or with
-    None from it, there is none.
+    None from it, there is none. `sudo_of` says whose password sudo wants, where it is that of several hosts.
     """
 
     ssh_config: Path | None = None
@@ -36,6 +36,7 @@ class ConnectionOptions:
     identity_file: Path | None = None
     stop: Event | None = None
     ask: Ask | None = None
+    sudo_of: str = ""
 
 
 def check(stop: Event | None) -> None:
