@@ -153,7 +153,7 @@ class Client:
                 f"measure {self.address} with {self._python} on",
                 self._connection.name,
                 f"its answer makes no sense: {len(reply.requests)} of {count} requests",
-                f"{self._python} --version",
+                there(self._connection.name, f"{self._python} --version"),
             )
         clean = tuple(replace(one, error=self.redact(one.error)) for one in reply.requests)
         return replace(reply, requests=clean)
@@ -168,17 +168,23 @@ class Client:
         output = self._connection.run(argv, stdin=stdin, timeout=deadline + SLACK)
         what = (f"measure {self.address} with {self._python} on", self._connection.name)
         if output.code != 0:
-            raise UnreachableError(*what, reason_of(output), f"{self._python} --version")
+            raise UnreachableError(
+                *what, reason_of(output), there(self._connection.name, f"{self._python} --version")
+            )
         try:
             reply = parse_json(output.stdout)
             if isinstance(reply, dict) and "refused" in reply:
                 raise UnreachableError(
-                    *what, str(reply["refused"])[:SAID], f"curl http://{self.address}/v1/models"
+                    *what,
+                    str(reply["refused"])[:SAID],
+                    there(self._connection.name, f"curl http://{self.address}/v1/models"),
                 )
             return TypeAdapter(kind).validate_python(reply)
         except (ValueError, ValidationError) as error:
             raise UnreachableError(
-                *what, f"its answer makes no sense: {error}"[:SAID], f"{self._python} --version"
+                *what,
+                f"its answer makes no sense: {error}"[:SAID],
+                there(self._connection.name, f"{self._python} --version"),
             ) from None
 
 

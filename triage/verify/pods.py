@@ -21,6 +21,7 @@ from triage.evidence.queries import ClusterContainers, Containers, NodeContainer
 from triage.evidence.queries.containers import Container
 from triage.evidence.queries.inside import inside
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
+from triage.hosts.there import there
 from triage.jsontext import parse_json
 from triage.verify.service import ServiceState, reason_of, refused, text_of
 
@@ -65,7 +66,9 @@ class OnNode:
         what = ("restart", f"{self._name} on {self._connection.name}")
         if not has_kubelet([each.args for each in _asked(self._connection, Processes())]):
             raise RefusedError(
-                *what, "no kubelet runs there that would start it again", "systemctl status kubelet"
+                *what,
+                "no kubelet runs there that would start it again",
+                there(self._connection.name, "systemctl status kubelet"),
             )
         found = self.newest()
         if found is None or not self._is_kept(found):

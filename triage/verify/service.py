@@ -13,6 +13,7 @@ from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.model import Deployment
 from triage.evidence.queries.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output
+from triage.hosts.there import there
 
 MAX_LINE = 64 * 1024  # bytes; the rest of a longer line is dropped
 STOP_GRACE = 20.0  # seconds between SIGTERM and SIGKILL
@@ -77,7 +78,7 @@ class SystemdService:
                 "verify",
                 repr(unit),
                 "this cannot be the name of a unit",
-                "systemctl list-units --type=service --all",
+                there(connection.name, "systemctl list-units --type=service --all"),
             )
         self.name = unit
         self._connection = connection
@@ -91,7 +92,7 @@ class SystemdService:
                 f"find unit {self.name} on",
                 self._connection.name,
                 f"systemd says {found['LoadState']}",
-                "systemctl list-units --type=service",
+                there(self._connection.name, "systemctl list-units --type=service"),
             )
         pid = found.get("MainPID", "")
         return ServiceState(
@@ -120,7 +121,8 @@ class SystemdService:
         what = (f"{doing} {self.name} on", self._connection.name, reason_of(output))
         if refused(output):
             raise RefusedError(*what, "repeat it as root, or with --become where sudo asks for no password")
-        raise UnreachableError(*what, f"systemctl {'--user ' if self._own else ''}status {self.name}")
+        status = f"systemctl {'--user ' if self._own else ''}status {self.name}"
+        raise UnreachableError(*what, there(self._connection.name, status))
 
 
 class ProcessService:
@@ -186,7 +188,10 @@ class ProcessService:
         """Raises UnreachableError when it cannot be started; RefusedError while it runs."""
         if not self.state().dead:
             raise RefusedError(
-                f"start {self.name} on", self._connection.name, "it runs already", f"cat {self._pid_file}"
+                f"start {self.name} on",
+                self._connection.name,
+                "it runs already",
+                there(self._connection.name, f"cat {self._pid_file}"),
             )
         size = text_of(self._run("measure the log of", ("sh", "-c", self._SIZE, "sh", self._log)).stdout)
         self._offset = int(size) if size.strip().isdecimal() else 0
@@ -208,7 +213,10 @@ class ProcessService:
         output = self._connection.run(argv, timeout=timeout)
         if output.code != 0:
             raise UnreachableError(
-                f"{doing} {self.name} on", self._connection.name, reason_of(output), f"ls -l {self._log}"
+                f"{doing} {self.name} on",
+                self._connection.name,
+                reason_of(output),
+                there(self._connection.name, f"ls -l {self._log}"),
             )
         return output
 
