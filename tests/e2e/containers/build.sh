@@ -17,8 +17,10 @@ apt() {
 }
 apt update
 apt source --download-only kubernetes
-apt download golang-1.19-go golang-1.19-src
+apt download golang-1.19-go golang-1.19-src kubernetes-client
 for package in golang-1.19-*.deb; do dpkg -x "$package" go; done
+dpkg -x kubernetes-client_*.deb kubectl
+cp kubectl/usr/bin/kubectl client/
 source="$directory/path/src/k8s.io/kubernetes"
 rm -rf "$source"
 mkdir -p "$(dirname "$source")"
@@ -41,5 +43,4 @@ version="$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/componen
 for program in kubelet kube-apiserver kube-controller-manager crictl; do
     go build -ldflags "-s -w $version" -o "$directory/bin/" "./cmd/$program"
 done
-go build -ldflags "-s -w $version" -o "$directory/client/" ./cmd/kubectl
 touch "$directory/done"
