@@ -22,7 +22,6 @@ from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
-from triage.verify import readiness
 from triage.verify.client import client_of
 from triage.verify.drain import running
 from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started
@@ -143,9 +142,7 @@ def test_a_unit_is_restarted_followed_and_measured(host: Box, connection: Connec
     assert shown == second.start.invocation
 
 
-def test_a_unit_that_dies_or_hangs_ends_the_wait(
-    host: Box, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_unit_that_dies_or_hangs_ends_the_wait(host: Box, connection: Connection, tmp_path: Path):
     start(host, "dies")
     for _ in range(3):  # the start limit of the unit, which is two, does not get in the way
         events: list[Event] = []
@@ -154,7 +151,6 @@ def test_a_unit_that_dies_or_hangs_ends_the_wait(
         assert "failed, result exit-code, status 1" in result.reason
         assert LogLine("IndexError: list index out of range") in events
     start(host, "hangs")
-    monkeypatch.setattr(readiness, "SILENCE", 1.0)
     hanging = dataclasses.replace(QUICK, timeout=300, patience=3.0)
     result = verify(connection, deployment(host), hanging, history=History(tmp_path))
     assert (result.verdict, result.start.died) == ("failed", False)

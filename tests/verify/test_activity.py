@@ -13,7 +13,6 @@ import pytest
 
 from tests.verify.test_readiness import NOBODY
 from triage.hosts.local import LocalConnection
-from triage.verify import readiness as module
 from triage.verify.activity import Activity, Watch, sample
 from triage.verify.events import Event, Silent
 from triage.verify.readiness import Readiness, restart_and_wait
@@ -93,10 +92,7 @@ def test_a_real_process(busy: subprocess.Popen[bytes]):
     assert watch.look(2**22 + 1, time.monotonic()) is None
 
 
-def start(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout: float
-) -> tuple[Readiness, list[Event]]:
-    monkeypatch.setattr(module, "SILENCE", 1.0)
+def start(code: str, tmp_path: Path, timeout: float, patience: float = 4.0) -> tuple[Readiness, list[Event]]:
     connection = LocalConnection()
     argv = (sys.executable, "-c", code)
     service = ProcessService(connection, argv, str(tmp_path / "log"), str(tmp_path / "pid"))
@@ -104,22 +100,28 @@ def start(
     try:
         readiness = restart_and_wait(
             service, NOBODY, timeout=timeout, restart_budget=0, on_event=events.append,
-            watch=Watch(connection), patience=4.0,
+            watch=Watch(connection), patience=patience,
         )  # fmt: skip
     finally:
         service.stop()
     return readiness, events
 
 
-def test_one_that_does_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    readiness, events = start(ASLEEP, tmp_path, monkeypatch, timeout=120)
+def test_one_that_does_nothing_hangs(tmp_path: Path):
+    readiness, events = start(ASLEEP, tmp_path, timeout=120)
     assert (readiness.start.ready, readiness.start.died) == (False, False)
     assert readiness.start.failure.startswith("it hangs: no line for ")
     assert readiness.start.failure.endswith(" s, its processes use no CPU and read nothing")
     assert any(isinstance(event, Silent) for event in events)
 
 
-def test_one_that_works_in_silence_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    readiness, _ = start(BUSY_CHILD, tmp_path, monkeypatch, timeout=9)
+def test_short_patience_is_not_known_to_be_over_before_it_was_seen(tmp_path: Path):
+    readiness, events = start(ASLEEP, tmp_path, timeout=120, patience=0.1)
+    assert readiness.start.failure.endswith(" s, its processes use no CPU and read nothing")
+    assert len([event for event in events if isinstance(event, Silent)]) == 1
+
+
+def test_one_that_works_in_silence_is_slow(tmp_path: Path):
+    readiness, _ = start(BUSY_CHILD, tmp_path, timeout=9)
     assert readiness.start.failure.startswith("not ready after 9 s; the last that it logged")
     assert re.search(r"; its processes use [01]\.\d cores and read ", readiness.start.failure)

@@ -34,6 +34,7 @@ POLL = 0.5  # seconds between two looks at the service's state
 PROBE = 2.0  # seconds between two probes of its endpoint
 REFUSALS = 3  # failed completions after the ready line that end the wait
 SILENCE = 30.0  # seconds without a line after which it is looked at what the service does, and between looks
+BRIEFEST = 1.0  # instead, where patience is short: a tenth of it, and no less than this
 LAST_WORDS = 5.0  # seconds that are given to the log of a service that has ended
 QUIET = 0.7  # seconds
 FIRST_TOKENS = 4
@@ -61,8 +62,8 @@ def restart_and_wait(
     """Restart the service and follow it until it is ready, dies, or `timeout` seconds are over.
 
     `restart_budget` is how many more runs of it are followed when its manager starts it again. With
-    `watch` it is looked at what a silent service does; `patience` seconds of silence in which it did
-    nothing at all end the wait, 0 for never.
+    `watch` it is looked at what a silent service does; `patience` seconds of silence in which it was seen
+    to do nothing at all end the wait, 0 for never.
     """
     return _Wait(service, client, timeout, on_event, watch, patience).restart(restart_budget)
 
@@ -100,6 +101,7 @@ class _Wait:
         self._not_yet = ""
         self._watch = watch
         self._patience = patience
+        self._pause = min(SILENCE, max(BRIEFEST, patience / 10)) if patience else SILENCE
         self._run_began = 0.0
         self._looked = 0.0  # when the last look was
         self._worked = 0.0  # when it was last known to do something
@@ -181,17 +183,19 @@ class _Wait:
         return self._failed("; ".join(filter(None, (reached, self._not_yet, self._doing))))
 
     def _hangs(self, now: float) -> bool:
-        """Look at what a silent service does; whether it has done nothing for too long."""
-        if self._watch is None or self._log.ready or self._silence(now) < SILENCE:
+        """Look at what a silent service does; whether it was seen to do nothing for too long."""
+        if self._watch is None or self._log.ready:
             return False
-        if now - self._looked >= SILENCE:
-            self._looked = now
-            activity = self._watch.look(self._state.pid, now)
-            if activity is not None:
-                self._doing = str(activity)
-                self._on_event(Silent(self._silence(now), self._doing))
-            if activity is None or not activity.idle:
-                self._worked = now
+        if min(self._silence(now), now - self._looked) < self._pause:
+            return False
+        self._looked = now
+        activity = self._watch.look(self._state.pid, now)
+        if activity is None or not activity.idle:
+            self._worked = now
+        if activity is None:
+            return False
+        self._doing = str(activity)
+        self._on_event(Silent(self._silence(now), self._doing))
         return 0 < self._patience <= min(now - self._worked, self._silence(now))
 
     def _silence(self, now: float) -> float:
