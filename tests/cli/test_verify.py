@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.verify.test_compare import figures, result
 from triage.cli import verify
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
@@ -59,6 +60,16 @@ def test_a_refusal_speaks_for_itself(cut: Cut):
     with pytest.raises(RefusedError) as found:
         cut(RefusedError("restart", "it", "no right to", "x"), RESTARTING)
     assert str(found.value) == "restart it: no right to"
+
+
+def test_what_is_odd_about_the_deployment_is_a_note(monkeypatch, tmp_path: Path):
+    """As that its command is one that a bench left."""
+    found = Deployment("kimi", disagreements=("kimi.service has the command of a layout",))
+    monkeypatch.setattr(run, "verify", lambda *_: result(figures(20, 80)))
+    monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (found,))
+    verified, diagnosis = verify.verify_on(LocalConnection(), "", Options())
+    assert (verified.notes, diagnosis) == (found.disagreements, None)
 
 
 def test_while_somebody_else_verifies_it_nothing_is_done(cut: Cut, tmp_path: Path):

@@ -161,8 +161,7 @@ def verify_on(
         _told_when_cut(shown, connection.name) as on_event,
     ):
         result = run.verify(connection, deployment, options, on_event)
-    if note:
-        result = replace(result, notes=(*result.notes, note))
+    result = replace(result, notes=(*result.notes, *deployment.disagreements, *filter(None, [note])))
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)

@@ -62,6 +62,7 @@ from triage.evidence.queries import (
 )
 from triage.evidence.queries.python import Interpreter, search_environment
 from triage.evidence.shellscript import unknown_in
+from triage.evidence.trial import on_trial
 from triage.hosts.there import there
 
 PACKAGES_IN = ("site-packages", "dist-packages")
@@ -333,6 +334,8 @@ class _Host:
             reload = f"systemctl {'--user ' if unit.manager == 'systemd-user' else ''}daemon-reload"
             said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
+        if trial := on_trial(unit):
+            deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
         serving = next(iter(self._in(unit)), unit.main_pid)
         if serving in self.by_pid:
             return self._running(deployment, serving, planned)

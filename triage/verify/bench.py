@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from triage.errors import RefusedError, TriageError
+from triage.errors import RefusedError, TriageError, UnreachableError
 from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment, Layout
@@ -18,7 +19,7 @@ from triage.verify.client import client_of
 from triage.verify.compare import BURSTS
 from triage.verify.drain import drain
 from triage.verify.dropin import DropIn, command_of
-from triage.verify.events import Listener, ignore
+from triage.verify.events import Event, Listener, ignore
 from triage.verify.layouts import name_of, with_layout
 from triage.verify.metrics import levels_of
 from triage.verify.model import Metrics, Verification
@@ -28,7 +29,8 @@ from triage.verify.spread import DIFFERENCE, uncertainty
 
 EXERCISES = 8  # requests between a start and its loads, at most
 POLITE = (signal.SIGTERM, signal.SIGHUP)
-SLACK = 300.0  # seconds beside all of these after which the host takes the drop-in away by itself
+SLACK = 300.0  # seconds beside the longest step after which the host takes the drop-in away by itself
+RENEWAL = 20.0  # seconds between two times that it is told that somebody is still there, at least
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ def bench(
         for layout in layouts
     }
     options = replace(options, restart=True, store=False)
-    asking = EXERCISES * options.request_timeout + options.load_timeout
-    limit = 2 * options.drain + options.timeout + asking + SLACK
+    exercise = EXERCISES * options.request_timeout
+    limit = max(options.timeout, exercise, options.load_timeout) + SLACK
     measured: list[Measured] = []
 
     def so_far() -> Bench:
@@ -92,15 +94,16 @@ def bench(
         return Bench(deployment.name, deployment.layout, tuple(measured), *recommended(measured), left=left)
 
     dropin = _dropin(connection, deployment.unit)
+    renewing = _renewing(dropin, on_event)
     with _ended_as_by_ctrl_c(), _restoring(dropin, limit) as notes:
         for layout, changed in commands.items():
             on_layout(layout)
             dropin.write(changed, limit)
-            result = _by_itself(verify(connection, deployment, options, on_event), layout)
+            result = _by_itself(verify(connection, deployment, options, renewing), layout)
             cause = explain() if result.start.died else ""
             measured.append(Measured(layout, _as_asked(connection, deployment, layout, result), cause))
             on_measured(so_far())
-        drain(client_of(connection, deployment, key=options.api_key), deployment, options.drain, on_event)
+        drain(client_of(connection, deployment, key=options.api_key), deployment, options.drain, renewing)
     return replace(so_far(), notes=tuple(notes))
 
 
@@ -145,6 +148,21 @@ def _dropin(connection: Connection, unit: str) -> DropIn:
     dropin = DropIn(connection, unit, "stop" if state.dead and not state.restarting else "restart")
     dropin.require_none()
     return dropin
+
+
+def _renewing(dropin: DropIn, on_event: Listener) -> Listener:
+    """The same listener; while it is told something, the host does not take the drop-in away."""
+    renewed = time.monotonic()
+
+    def told(event: Event) -> None:
+        nonlocal renewed
+        if time.monotonic() - renewed >= RENEWAL:
+            renewed = time.monotonic()
+            with suppress(UnreachableError):  # a line that is cut for a moment: the next time
+                dropin.renew()
+        on_event(event)
+
+    return told
 
 
 @contextmanager

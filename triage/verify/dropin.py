@@ -13,11 +13,11 @@ from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Unanswered
 from triage.evidence.queries.systemd import Command, UnitCommand
 from triage.evidence.redaction import Redactor
+from triage.evidence.trial import FILE, ending, timer_of
 from triage.hosts.connection import Connection
 from triage.verify.service import SystemdService, reason_of, refused
 
 DIRECTORY = "/run/systemd/system"
-FILE = "zz-triage-layout.conf"  # read after an administrator's own, whose last word would count else
 PREFIXES = {  # of ExecStart, by what systemd calls them; systemd.service(5), "Command lines"
     "ignore-failure": "-",
     "no-env-expand": ":",
@@ -57,7 +57,7 @@ class DropIn:
         self._unit = SystemdService(connection, unit).name  # which refuses what is no name of a unit
         self._directory = f"{DIRECTORY}/{unit}.d"
         self._verb = verb
-        self._timer = f"triage-restore-{re.sub('[^A-Za-z0-9]', '_', unit)}"
+        self._timer = timer_of(unit)
 
     def require_none(self) -> None:
         """Raises RefusedError where there is one: of another bench, or of one that was cut."""
@@ -66,7 +66,7 @@ class DropIn:
                 "try layouts of",
                 f"{self._unit} on {self._connection.name}",
                 "another triage bench does, or was cut while it did; the host ends that by itself in a while",
-                f"systemctl start {self._timer}.service, there, to end it now",
+                f"{ending(self._unit)}, there, to end it now",
             )
 
     def write(self, command: Command, limit: float) -> None:
@@ -86,6 +86,10 @@ class DropIn:
                 f"systemd goes on with {shown(found.argv)}",
                 f"systemctl cat {self._unit}",
             )
+
+    def renew(self) -> None:
+        """Let the time that `write` gave begin again. Raises UnreachableError where it is over."""
+        self._run("leave the drop-in of", ("systemctl", "restart", f"{self._timer}.timer"))
 
     def remove(self) -> None:
         """Where it is there, have the unit as it was, and the service running or stopped as it was."""
