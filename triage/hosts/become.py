@@ -20,6 +20,15 @@ _NO_RIGHTS = re.compile(rb"may not run sudo|not in the sudoers file|not allowed 
 _NOT_FOUND = re.compile(rb"^sudo: [^\n]*: command not found", re.MULTILINE)
 _PASSWORD = b"password is required"
 
+# Who may run anything gets a shell that ends what is left of the command's process group as well: nobody
+# but root can.
+_GUARD = (
+    'exec 3<&0; timeout -k 2 "$@" <&3 3<&- & pid=$!; exec 2>/dev/null 3<&-; '
+    'trap "kill -TERM -$pid; sleep 2; kill -KILL -$pid" TERM HUP; '
+    "wait $pid; code=$?; [ $code -lt 124 ] || kill -KILL -$pid; exit $code"
+)
+_ANYTHING = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
+
 # sudo takes the password from the first line of standard input, where it asks for one: for some commands it
 # may not. What it leaves, up to a mark, is not for the command.
 _SKIP = 'while IFS= read -r line && [ "$line" != "$1" ]; do :; done; shift; exec "$@"'
@@ -35,14 +44,14 @@ def become_root(connection: Connection, ask: Ask | None = None, whose: str = "")
         return connection
     allowed = connection.run(["sudo", "-n", "-l"])
     if allowed.code == 0:
-        return RootConnection(connection)
+        return RootConnection(connection, guarded=_ANYTHING.search(allowed.stdout) is not None)
     next = "allow it without a password (`triage policy` prints sudoers lines), or log in as root"
     if ask is not None and _PASSWORD in allowed.stderr:
         password = ask(f"sudo password on {whose or connection.address}: ")
         if password:
             allowed = connection.run(["sudo", "-k", "-S", "-p", "", "-v"], stdin=f"{password}\n".encode())
             if allowed.code == 0:
-                return RootConnection(connection, password)
+                return RootConnection(connection, password, guarded=True)
             next = "repeat with the right password; it was tried once"
             if _NO_RIGHTS.search(allowed.stderr):
                 next = "the account may not use sudo, whatever the password: take one that may, or root"
@@ -63,8 +72,9 @@ class RootConnection:
     sudo: a process of root cannot be ended by the user who started it.
     """
 
-    def __init__(self, inner: Connection, password: str = "") -> None:
+    def __init__(self, inner: Connection, password: str = "", guarded: bool = False) -> None:
         self._inner = inner
+        self._guarded = guarded
         self._password = password
 
     @property
@@ -102,7 +112,10 @@ class RootConnection:
 
     def _sudo(self, argv: Sequence[str], timeout: float) -> tuple[tuple[str, ...], bytes]:
         """The command line, and what comes before its standard input."""
-        limited = ("timeout", "-k", "2", str(math.ceil(timeout)), *argv)
+        seconds = str(math.ceil(timeout))
+        limited = ("sh", "-c", _GUARD, "sh", seconds, *argv)
+        if not self._guarded:
+            limited = ("timeout", "-k", "2", seconds, *argv)
         if not self._password:
             return ("sudo", "-n", "--", *limited), b""
         mark = secrets.token_hex(16)
