@@ -148,7 +148,7 @@ WHY  confirmed: the backend asks for layer 0
   more: triage explain sglang-pp-value-head-dim
 
 WHAT CAN BE DONE
-  commands are for gpu01 (ssh gpu01), but for those of triage
+  run these on gpu01 (ssh gpu01), and triage here
   1 setting two lines
              MemoryMax=1G
              TasksMax=1
