@@ -30,7 +30,7 @@ from triage.verify.spread import DIFFERENCE, uncertainty
 EXERCISES = 8  # requests between a start and its loads, at most
 POLITE = (signal.SIGTERM, signal.SIGHUP)
 SLACK = 300.0  # seconds beside the longest step after which the host takes the drop-in away by itself
-RENEWAL = 20.0  # seconds between two times that it is told that somebody is still there, at least
+RENEWAL = 20.0  # seconds between two renewals of that time; systemd allows five in ten seconds
 
 
 @dataclass(frozen=True)
