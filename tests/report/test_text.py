@@ -148,7 +148,7 @@ WHY  confirmed: the backend asks for layer 0
   more: triage explain sglang-pp-value-head-dim
 
 WHAT CAN BE DONE
-  run these on gpu01 (ssh gpu01), and triage here
+  run on gpu01 (ssh gpu01); what begins with triage, here
   1 setting two lines
              MemoryMax=1G
              TasksMax=1

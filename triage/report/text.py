@@ -248,7 +248,7 @@ def _remedies(diagnosis: Diagnosis, origin: Origin) -> Iterator[Text]:
     yield Text("WHAT CAN BE DONE", "bold cyan")
     way = there(origin.name) if origin.kind == "host" else ""
     if way and any(map(_is_for_the_host, diagnosis.remedies)):
-        yield Text(safe_line(f"  run these on {origin.name} ({way}), and triage here"), "dim")
+        yield Text(safe_line(f"  run on {origin.name} ({way}); what begins with triage, here"), "dim")
     helpful = [remedy for remedy in diagnosis.remedies if remedy.helps is not False]
     for number, remedy in enumerate(helpful, 1):
         yield Text(f"  {number} {remedy.kind:8}{safe_line(remedy.summary)}", "bold")
