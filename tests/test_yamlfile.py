@@ -119,3 +119,10 @@ def test_a_file_without_an_end() -> None:
 def test_a_byte_order_mark_is_no_part_of_a_key(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfname: a\r\n")
     assert yamlfile.load_mapping(file, "thing") == {"name": "a"}
+
+
+@pytest.mark.parametrize(
+    "value", ["!!bool maybe", '!!int ""', '!!float ""', "!!timestamp soon", "2026-13-40"]
+)
+def test_a_value_that_is_none_of_its_kind(file: Path, value: str) -> None:
+    assert "it is not YAML: " in complaint(file, f"name: {value}").happened

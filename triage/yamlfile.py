@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from triage.errors import UsageError
 from triage.problems import problems_of
+from triage.yamltext import SafeLoader, parse_yaml
 
 M = TypeVar("M", bound=BaseModel)
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 4 * 1024 * 1024
 
 
@@ -39,7 +38,7 @@ def load_model(path: Path, model: type[M], what: str) -> M:
         raise InvalidFile(f"reading {what}", path, problems) from None
 
 
-def load_mapping(path: Path, what: str, loader: Any = _Loader) -> dict[str, Any]:
+def load_mapping(path: Path, what: str, loader: Any = SafeLoader) -> dict[str, Any]:
     """The file's top-level mapping."""
     doing, fix = f"reading {what}", "mend the file and run the command again"
     try:
@@ -47,12 +46,12 @@ def load_mapping(path: Path, what: str, loader: Any = _Loader) -> dict[str, Any]
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", fix)
-        data = yaml.load(text.decode("utf-8-sig"), Loader=loader)
+        data = parse_yaml(text.decode("utf-8-sig"), loader)
     except OSError as error:
         raise UsageError(doing, str(path), error.strerror or str(error), f"ls -l {path}") from None
     except UnicodeDecodeError as error:
         raise UsageError(doing, str(path), f"it is not UTF-8 text: {error.reason}", fix) from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(doing, str(path), f"it is not YAML: {_one_line(error)}", fix) from None
     if not isinstance(data, dict):
         raise UsageError(doing, str(path), "its top level is not a mapping", fix)

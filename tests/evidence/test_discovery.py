@@ -332,6 +332,7 @@ def test_a_model_on_the_command_line_comes_before_that_of_the_file(dead: Scripte
         ("- a\n- b\n", "its top level is not a mapping"),
         ("[" * 5000, "it is not YAML"),
         ("!!python/object/apply:os.system [id]", "it is not YAML"),
+        ("port: !!bool maybe", "it is not YAML"),
     ],
 )
 def test_a_file_of_the_engine_that_cannot_be_read_leaves_the_port_unknown(

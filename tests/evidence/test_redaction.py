@@ -99,6 +99,9 @@ ANNOUNCED = [
     "ENCRYPTION_KEY={}",
     "AccountName=x;AccountKey={};EndpointSuffix=core",
     "client-key-data: {}",
+    "api_keys=['{}']",
+    "api_keys: [{}]",
+    "--api-keys {}",
 ]
 # Where it has to look like a secret, too: letters and digits together.
 PLACED = [
@@ -249,6 +252,11 @@ def test_real_logs_without_secrets_stay_as_they_are(log: Path) -> None:
     assert Redactor().redact(text) == text
 
 
+def test_a_secret_that_holds_others_stays_json() -> None:
+    text = '{"secret": {"name": "kimi", "api_key": {"from": {}}}, "access_key": "a1b2c3d4"}'
+    assert Redactor().redact(text) == text.replace("a1b2c3d4", "<token-1>")
+
+
 def test_program_text_is_not_changed_for_its_words() -> None:
     source = "token = get_token()\npassword = 'x' * 8\nheaders = {'Authorization': f'Bearer {api_key}'}\n"
     assert Redactor().redact(source, source=True) == source
@@ -277,6 +285,12 @@ def test_program_text_is_not_changed_for_its_words() -> None:
         "cookie: a=b",
         "api_key=['",
         "'a',",
+        "token=[",
+        "token=[a,",
+        "token=['a',",
+        "token=(' ",
+        "password=['',",
+        "password=[none,",
         "--api-key a1b2c3d4 e5f6g7h8 ",
         "password ",
         "?key=",

@@ -7,7 +7,6 @@ that stands there without a flag.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from triage.evidence.commandline import Engine, parse_arguments
 
@@ -18,14 +17,13 @@ _SCALARS = (str, int, float)
 
 def arguments_in(engine: Engine, text: str) -> dict[str, str]:
     """The flags that a file sets, named as `parse_arguments` does. Raises ValueError for another file."""
-    import yaml
+    from triage.yamltext import parse_yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"it has more than {MAX_CHARACTERS} characters")
     try:
-        found = yaml.load(text, Loader=loader)
-    except (yaml.YAMLError, RecursionError, ValueError):
+        found = parse_yaml(text)
+    except ValueError:
         raise ValueError("it is not YAML") from None
     if not isinstance(found, Mapping):
         raise ValueError("its top level is not a mapping")

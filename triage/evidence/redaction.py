@@ -21,6 +21,7 @@ V = TypeVar("V")
 
 MAX_SECRET = 4096  # characters
 MAX_KEY = 20_000  # characters of a private key
+MAX_IDLE = 8  # items of a list, one after the other, that are none; a list may stand in each of them
 SHORTEST_CRUMB = 8  # characters of a cookie that can be a secret
 
 _KEY_BEGIN, _KEY_END = "PRIVATE KEY-----", "-----END "
@@ -41,7 +42,8 @@ _PAIR = rf"{_QUOTES},[ \t]{{0,4}}(?=[bru]{{0,2}}{_QUOTES})"  # `(b'x-api-key', b
 _ASSIGNED = {
     word: re.compile(
         word
-        + (r"(?:[_-]?(?:key|id))?s?" if word in ("secret", "credential") else "")
+        + (r"(?:[_-]?(?:key|id))?" if word in ("secret", "credential") else "")
+        + ("" if word in _DOUBTFUL else "s?")
         + rf"(?:(?:(?:{_QUOTES})?[ \t]{{0,4}}(?:=>|[:=])|>|%3d)"
         + (_NUMBER if word in _DOUBTFUL else "")
         + rf"[ \t]{{0,4}}|{_PAIR})"
@@ -50,7 +52,7 @@ _ASSIGNED = {
 }
 _IN_SHAPES, _ANNOUNCING = Words(inside for inside, _ in SHAPES), Words((*_ASSIGNED, "--"))
 _FLAG = re.compile(
-    r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:api[_-]?key|access[_-]?key|secret|password|passwd|passphrase|token)"
+    r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:api[_-]?keys?|access[_-]?keys?|secret|password|passwd|passphrase|token)"
     rf"(?:=|[ \t]{{1,8}}|{_QUOTES},[ \t]{{0,4}}(?={_QUOTES}))"
 )
 _NEXT_VALUE = re.compile(
@@ -60,7 +62,7 @@ _NEXT_LINE = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t]{1,40}(?=[^\s])")
 _COLOUR = r"(?:(?:\x1b|\\u001b|\\x1b|\\033)\[[0-9;]{0,16}m){0,4}"
 _WRAPPER = re.compile(rf"{_COLOUR}(?:(?:[A-Za-z_]{{1,32}}\()?[bru]{{0,2}}(?={_QUOTES}))?")  # `SecretStr('...`
 _LIST = re.compile(rf"\[|\((?=\s{{0,4}}[bru]{{0,2}}{_QUOTES})")
-_LIST_ITEM = re.compile(rf"\s{{0,4}},?\s{{0,4}}(?:[bru]{{0,2}}({_QUOTES})|(?=[A-Za-z0-9_]))")
+_LIST_ITEM = re.compile(rf"\s{{0,4}},?\s{{0,4}}(?:[bru]{{0,2}}({_QUOTES})|(?=[A-Za-z0-9_+/]))")
 _CLOSING = re.compile(rf"{_QUOTES}\s{{0,4}}(?:[,}}\])]|\Z)")  # `{"MESSAGE": "password=", ...`
 _QUOTE = re.compile(rf"({_QUOTES})")
 _BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>\x1b]){{1,{MAX_SECRET}}}")
@@ -69,7 +71,9 @@ _QUOTED_VARIABLE = re.compile(rf"({_QUOTES})[A-Z0-9_]{{1,64}}\Z")  # "MY_PASSWOR
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
 _BEARER = re.compile(rf"bearer[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})", re.IGNORECASE)
-_NO_SECRET = frozenset(("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string"))
+_NO_SECRET = frozenset(
+    ("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string", "{")
+)
 _URL_PASSWORD = re.compile(r"[^\s/@:\"']{0,256}:([^\s/@\"']{1,1024})@")
 _URL_TOKEN = re.compile(r"([A-Za-z0-9_.~-]{20,1024})@")
 
@@ -231,17 +235,20 @@ def _ends_line(text: str, at: int) -> bool:
 
 def _listed(text: str, at: int, is_doubtful: bool) -> Iterator[Span]:
     """The secrets in a list, quoted or, in brackets, bare."""
-    while item := _LIST_ITEM.match(text, at):
+    word, idle = _TOKEN if is_doubtful else _BARE, 0
+    while idle < MAX_IDLE and (item := _LIST_ITEM.match(text, at)):
         quote, start = item[1], item.end()
         if quote:
             end = text.find(quote, start, start + MAX_SECRET)
         else:
-            bare = _BARE.match(text, start)
+            bare = word.match(text, start)
             end = bare.end() if bare else -1
         if end < 0:
             return
+        idle += 1
         if _is_secret(text[start:end], is_doubtful, bool(quote)):
             yield start, end
+            idle = 0
         at = end + len(quote or "")
 
 

@@ -46,11 +46,11 @@ def _typed(playbook: Playbook, name: str, text: str) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    import yaml
+    from triage.yamltext import parse_yaml
 
     try:
-        return plain_value(yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError):
+        return plain_value(parse_yaml(text))
+    except ValueError:
         return None
 
 

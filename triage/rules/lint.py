@@ -15,14 +15,13 @@ from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule, Signature
 from triage.rules.specificity import specificity
 from triage.yamlfile import InvalidFile, load_model
+from triage.yamltext import SafeLoader
 
 LEAST_LITERALS = 8
 """Characters that a message must hold to leave no other cause."""
 
 TO_WRITE = "TO BE WRITTEN"
 """Stands in a draft for what only a person can say."""
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _mark(signature: Signature) -> str:
 
 def _twice(path: Path) -> Iterator[str]:
     """Keys that stand twice in one mapping, which YAML readers pass over in silence."""
-    pending: list[tuple[str, Any]] = [("", yaml.compose(path.read_text("utf-8"), Loader=_Loader))]
+    pending: list[tuple[str, Any]] = [("", yaml.compose(path.read_text("utf-8"), Loader=SafeLoader))]
     visited: set[int] = set()
     while pending:
         where, node = pending.pop()
