@@ -65,12 +65,22 @@ def test_the_checks_of_a_verification():
     assert (checks["4 at once"], checks["the verdict"]) == ("2 x status 500", "worse: slower")
 
 
+def test_each_rate_is_a_check_of_its_own():
+    found = verification()
+    found["metrics"] += [{**found["metrics"][0], "concurrency": 256, "rate": rate} for rate in (2.0, 8.0)]
+    found["metrics"][-1] |= {"failures": {"timed out": 3}}
+    (checks,) = suites(found).values()
+    assert (checks["2/s"], checks["8/s"]) == ("", "3 x timed out")
+
+
 def test_the_layouts_of_a_bench():
     found = bench()
+    found["left"] = ["tp2pp4"]
     found["layouts"][1]["verification"]["verdict"] = "worse"  # than another layout, which is no failure
     layouts = suites(found)
     assert layouts["tp8"]["the verdict"] == "failed: it died"
     assert layouts["pp8"]["the verdict"] == ""
+    assert {"tp2pp4": "-"} in layouts.values()
 
 
 def test_an_incident_is_a_failure():

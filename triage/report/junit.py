@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from triage.replay import Replayed
 from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.levels import levels
 from triage.report.safe import safe as shown
 
 BAD = ("failed", "refused", "confirmed", "likely", "possible", "unknown")  # what a part's status can be
@@ -68,6 +69,9 @@ def _checks(part: Section) -> Iterator[Case]:
             yield Case("no incident")
     elif part.kind == "verification":
         yield from _verified(document, part.alone)
+    elif part.kind == "bench":
+        for layout in document.get("left", ()):  # which an older document lacks
+            yield Case(layout, skipped="not measured")
     elif part.kind == "patch":
         for patch in document["patches"]:
             yield Case(f"{patch['id']}: {patch['state']}")
@@ -78,11 +82,9 @@ def _verified(document: Mapping[str, Any], alone: bool) -> Iterator[Case]:
     yield Case(
         "it starts and answers", () if start["ready"] else (start["failure"],), seconds=start["seconds"]
     )
-    levels = dict.fromkeys(one["concurrency"] for one in document["metrics"])
-    for level in levels:
-        at = [one for one in document["metrics"] if one["concurrency"] == level]
-        failed = [f"{count} x {kind}" for one in at for kind, count in one["failures"].items()]
-        yield Case(f"{level} at once", tuple(failed))
+    for one in levels(document["metrics"]):
+        name = one["level"] if "/" in one["level"] else f"{one['level']} at once"
+        yield Case(name, tuple(f"{count} x {kind}" for kind, count in one["failures"].items()))
     verdict = document["verdict"]
     worse = verdict == "failed" or (alone and verdict == "worse")
     yield Case("the verdict", (f"{verdict}: {document['reason']}",) if worse else ())
