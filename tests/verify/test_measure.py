@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.verify.test_compare import BEFORE
+from triage.errors import UsageError
 from triage.verify import measure as module
 from triage.verify.client import Reply
 from triage.verify.compare import compare
 from triage.verify.events import Event, LoadStarted
-from triage.verify.measure import Measured, measure, shapes_of
+from triage.verify.measure import Measured, measure, require_possible, shapes_of
 from triage.verify.model import Load, Request
 from triage.verify.options import Options
 from triage.verify.plan import Shape
@@ -140,6 +141,20 @@ def test_what_is_asked_for():
         (0.5, 8, "constant"),
         (8.0, 80, "constant"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (Options(requests=100, prompt_tokens=50_000), "5000000 tokens of prompts"),
+        (Options(requests=1000, rates=(0.01,), arrivals="constant"), "99900 s"),
+    ],
+)
+def test_a_load_that_cannot_be_is_refused_beforehand(options: Options, says: str):
+    with pytest.raises(UsageError, match=says):
+        require_possible(options)
+    require_possible(replace(options, requests=0))
+    require_possible(Options(requests=8, prompt_tokens=100_000, max_tokens=100_000))
 
 
 def test_words_differ_in_every_repeat_and_events_tell_what_runs(monkeypatch: pytest.MonkeyPatch):

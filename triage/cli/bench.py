@@ -34,7 +34,7 @@ from triage.cli.options import (
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import one_host
-from triage.cli.verify import DrainOption, listener
+from triage.cli.verify import MAX_WAIT, DrainOption, listener
 from triage.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def bench(
     unit: UnitOption = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restart without asking.")] = False,
     drain: DrainOption = 30.0,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that each start may take.")] = 900.0,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=MAX_WAIT, help="Seconds that each start may take.")
+    ] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
     concurrency: ConcurrencyOption = "",
     repeats: RepeatsOption = "3-20",

@@ -54,10 +54,14 @@ if TYPE_CHECKING:
     from triage.verify.run import Options
 
 
+MAX_WAIT = 86_400.0  # seconds
 DrainOption = Annotated[
     float,
     typer.Option(
-        min=0, metavar="SECONDS", help="How long a restart waits for running requests to end; 0: not at all."
+        min=0,
+        max=MAX_WAIT,
+        metavar="SECONDS",
+        help="How long a restart waits for running requests to end; 0: not at all.",
     ),
 ]
 
@@ -67,13 +71,18 @@ def verify(
     unit: UnitOption = "",
     restart: Annotated[bool, typer.Option(help="Restart the service first.")] = True,
     drain: DrainOption = 30.0,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that the start may take.")] = 900.0,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=MAX_WAIT, help="Seconds that the start may take.")
+    ] = 900.0,
     restart_budget: Annotated[
         int,
         typer.Option(min=0, max=100, help="Restarts by its own manager that the service may need to start."),
     ] = 0,
     patience: Annotated[
-        float, typer.Option(min=0, help="Seconds of silence and idleness that are a hang; 0 for never.")
+        float,
+        typer.Option(
+            min=0, max=MAX_WAIT, help="Seconds of silence and idleness that are a hang; 0 for never."
+        ),
     ] = 300.0,
     requests: RequestsOption = 8,
     concurrency: ConcurrencyOption = "",

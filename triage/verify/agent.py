@@ -52,7 +52,7 @@ LINE_COST = 128  # bytes that keeping one line takes beside its text
 MAX_REQUESTS = 10_000
 MAX_CONCURRENCY = 512
 MAX_WORDS = 4_000_000
-MAX_TOKENS = 65536
+MAX_TOKENS = 100_000
 MAX_TIME = 7200  # seconds
 DETAIL = 300  # characters of a server's own words that are kept
 SO_TIMESTAMPNS = 35  # Linux; the module of Python 3.7 has no name for it
@@ -606,7 +606,7 @@ class Agent:
         self.target = target_of(job.get("host"), job.get("port"))
         self.stamping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # for as long as this runs
         ask_for_stamps(self.stamping)
-        self.timeout = self.number("timeout", 60, 0.1, 3600)
+        self.timeout = self.number("timeout", 60, 0.1, MAX_TIME)
         self.deadline = clock() + self.number("deadline", 120, 0.1, MAX_TIME)
         self.concurrency = int(self.number("concurrency", 1, 1, MAX_CONCURRENCY))
 

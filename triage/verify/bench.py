@@ -21,6 +21,7 @@ from triage.verify.drain import drain
 from triage.verify.dropin import DropIn, command_of
 from triage.verify.events import Event, Listener, ignore
 from triage.verify.layouts import name_of, with_layout
+from triage.verify.measure import require_possible
 from triage.verify.metrics import levels_of
 from triage.verify.model import Metrics, Verification
 from triage.verify.run import Options, verify
@@ -78,6 +79,7 @@ def bench(
     systemd unit, its command cannot be changed without changing what it means, or another bench is at
     work; TriageError when the host is lost, and then the host restores it by itself.
     """
+    require_possible(options)
     _require_fit(connection, deployment)
     command = command_of(connection, deployment.unit)
     commands = {

@@ -16,6 +16,7 @@ from triage.evidence.redaction import Redactor
 from triage.hosts.connection import Connection
 from triage.hosts.there import there
 from triage.jsontext import parse_json
+from triage.verify.agent import MAX_TIME
 from triage.verify.containers import place_of
 from triage.verify.model import Api, Lengths, Load, Request
 from triage.verify.plan import Ask, Shape, planned
@@ -99,7 +100,7 @@ class Client:
         self._job = {"host": host, "port": port, "key": key}
         self._key = key
         self._redactor = Redactor()
-        self._timeout = timeout  # seconds, one request
+        self._timeout = min(timeout, MAX_TIME)  # seconds, one request
         self._apis = [api] if api else []  # none: whatever the server knows
 
     def redact(self, text: str) -> str:
@@ -163,7 +164,7 @@ class Client:
 
         source = importlib.resources.files("triage.verify").joinpath("agent.py").read_text("utf-8")
         argv = (self._python, "-I", "-S", "-B", "-c", source)
-        deadline = max(1.0, min(deadline, 7200.0))
+        deadline = max(1.0, min(deadline, MAX_TIME))
         stdin = json.dumps({**self._job, "timeout": self._timeout, **job, "deadline": deadline}).encode()
         output = self._connection.run(argv, stdin=stdin, timeout=deadline + SLACK)
         what = (f"measure {self.address} with {self._python} on", self._connection.name)

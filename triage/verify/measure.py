@@ -9,12 +9,14 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from triage.errors import UsageError
+from triage.verify.agent import MAX_TIME, MAX_WORDS
 from triage.verify.client import Client, Reply
 from triage.verify.events import Listener, LoadEnded, LoadStarted
 from triage.verify.metrics import compared_figures, levels_of, metrics_of
 from triage.verify.model import Load, Metrics
 from triage.verify.options import Options
-from triage.verify.plan import Shape
+from triage.verify.plan import Shape, planned
 from triage.verify.spread import uncertainty
 
 MOST_AT_ONCE = 256  # requests of a load that comes at a rate
@@ -71,6 +73,17 @@ def shapes_of(options: Options) -> list[Shape]:
         requests = max(options.requests, round(rate * RATE_TIME))
         shapes.append(Shape(requests, MOST_AT_ONCE, prompts, outputs, rate, options.arrivals))
     return shapes
+
+
+def require_possible(options: Options) -> None:
+    """Raises UsageError for loads that are more than the client on the host takes."""
+    for shape in shapes_of(options) if options.requests else ():
+        plan = planned(shape)
+        words, seconds = sum(ask.prompt_tokens for ask in plan), plan[-1].due
+        if words > MAX_WORDS or seconds > MAX_TIME:
+            takes = f"it takes {words} tokens of prompts and {seconds:.0f} s, and at most {MAX_WORDS} and"
+            happened = f"{takes} {MAX_TIME} s are possible"
+            raise UsageError("measure with", f"{len(plan)} requests a load", happened, "ask for fewer")
 
 
 def _why_no_more(

@@ -25,7 +25,7 @@ from triage.verify.events import (
 )
 from triage.verify.exercise import answer_before, changed_answers, exercise
 from triage.verify.history import History
-from triage.verify.measure import measure, shapes_of
+from triage.verify.measure import measure, require_possible, shapes_of
 from triage.verify.model import Start, Verification
 from triage.verify.options import Options
 from triage.verify.readiness import check_running, restart_and_wait
@@ -49,9 +49,10 @@ def verify(
 
     `service` replaces what `service_of` finds. What the service does wrong is the result: verdict
     "failed", and `start.died` when it ended. Raises RefusedError when it may not or cannot be restarted,
-    UnreachableError when the host cannot be used.
+    UnreachableError when the host cannot be used, UsageError for loads that are too large.
     """
     options = options or Options()
+    require_possible(options)
     service = service or service_of(connection, deployment)
     if service is None and options.restart:
         raise RefusedError(
