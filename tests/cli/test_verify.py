@@ -43,7 +43,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cut:
     ("events", "said"),
     [
         ((), "the service was not restarted"),
-        ((RESTARTING,), "kimi.service was told to restart, and its new start was not seen yet"),
+        ((RESTARTING,), "kimi.service was to be restarted, and no new start was seen yet"),
         ((RESTARTING, STARTED), "the service was restarted (pid 4711), and goes on by itself"),
     ],
 )

@@ -53,6 +53,7 @@ def test_names(home: Path, name: str, address: str) -> None:
         "$(touch x)",
         "a@-b",
         "gpu01:99999",
+        "gpu01:0",
         "gpu01:x",
         "a/b",
         "a\nb",

@@ -201,8 +201,9 @@ def test_rights_that_are_lacking_are_said(gpu01: Kubernetes) -> None:
     gpu01.refuses = b'Error from server (Forbidden): pods "x" is forbidden: User "narrow" cannot delete\n'
     service = service_of(gpu01, in_cluster(gpu01))
     assert service is not None
-    with pytest.raises(RefusedError, match="cannot delete"):
+    with pytest.raises(RefusedError, match="cannot delete") as refused:
         service.restart()
+    assert refused.value.to.count(f" on {gpu01.name}") == 1
 
 
 def test_one_that_is_gone_since_is_said(gpu01: Kubernetes) -> None:

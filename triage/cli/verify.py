@@ -238,7 +238,7 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
     def on_event(event: Event) -> None:
         nonlocal done
         if isinstance(event, Restarting):
-            done = f"{event.service} was told to restart, and its new start was not seen yet"
+            done = f"{event.service} was to be restarted, and no new start was seen yet"
         elif isinstance(event, Started):
             done = f"the service was restarted (pid {event.pid}), and goes on by itself"
         shown(event)

@@ -111,7 +111,7 @@ def _split(name: str) -> tuple[str, str, int]:
     if match is None and _BARE_IPV6.fullmatch(name):
         return "", name, 0
     port = int(match["port"] or 0) if match else 0
-    if match is None or port > 65535:
+    if match is None or port > 65535 or (match["port"] and not port):
         raise UsageError(
             "connecting to",
             repr(name),

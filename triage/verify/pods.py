@@ -76,7 +76,7 @@ class OnNode:
             raise RefusedError(*what, why, "repeat with --no-restart, or from where kubectl works")
         if found.state == "running":
             stop = ("crictl", "stop", "--timeout", str(STOP_GRACE), found.id)
-            _run(self._connection, *what, stop, timeout=STOP_GRACE + 30)
+            _run(self._connection, "restart", self._name, stop, timeout=STOP_GRACE + 30)
 
     def _is_kept(self, container: Container) -> bool:
         output = _run(
@@ -116,7 +116,7 @@ class InCluster:
         if found is not None:
             namespace, pod, _ = found.id.split("/")
             delete = ("kubectl", "delete", "pod", "--namespace", namespace, pod)
-            _run(self._connection, *what, delete, timeout=120)
+            _run(self._connection, "restart", found.id, delete, timeout=120)
 
     def _all(self) -> tuple[Container, ...]:
         return _asked(self._connection, ClusterContainers(self._id.partition("/")[0]))
