@@ -8,7 +8,7 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost, ps_text, tree_text, unit_text
 from triage import pipeline
-from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.errors import RefusedError, TriageError, UnreachableError, UsageError
 from triage.evidence.discovery import discover
 from triage.evidence.logs import log_sources
 from triage.evidence.queries import GpuInventory, KernelLog, MemoryInfo
@@ -86,14 +86,32 @@ def test_a_pod_by_its_names(node: ScriptedHost) -> None:
 
 def test_a_name_that_several_pods_have_lists_them(node: ScriptedHost) -> None:
     told = (
-        (RECORDED / "node-containers").read_text().replace("greedy-55998bdc7c-8g4k8", "kimi-58976ff948-aaaaa")
+        (RECORDED / "node-containers").read_text().replace("greedy-55998bdc7c-8g4k8", "kimi-58976ff948-bbbbb")
     )
     node.commands["crictl inspect"] = told
     with pytest.raises(UsageError) as error:
         discover(node.evidence, "llm/kimi")
     assert f"{KIMI} (exited)" in error.value.happened
-    assert "llm/kimi-58976ff948-aaaaa (exited)" in error.value.happened
+    assert "llm/kimi-58976ff948-bbbbb (exited)" in error.value.happened
     assert error.value.next == f"triage diagnose gpu01 --unit {KIMI}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "makers"),
+    [
+        ("kimi-58976ff948-8g4k8", "kimi"),  # of a Deployment
+        ("kimi-eagle-0", "kimi-eagle"),  # of a StatefulSet
+        ("kimi-m9v5j", "kimi"),  # of a DaemonSet
+        ("kimi-0-1", "kimi"),  # of a LeaderWorkerSet
+    ],
+)
+def test_the_name_of_a_maker_means_no_other(node: ScriptedHost, pod: str, makers: str) -> None:
+    told = (RECORDED / "node-containers").read_text()
+    node.commands["crictl inspect"] = told.replace(KIMI.partition("/")[2], pod)
+    assert discover(node.evidence, makers)[0].name == f"llm/{pod}"
+    for other in ("kim", "kimi-e", "kimi" if "eagle" in pod else "kimi-eagle"):
+        with pytest.raises(TriageError):
+            discover(node.evidence, other)
 
 
 def test_the_log_of_the_start_that_failed_comes_first(node: ScriptedHost) -> None:

@@ -8,6 +8,7 @@ the container, and are read out of it; the host's own are never taken for them.
 from __future__ import annotations
 
 import posixpath
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,9 @@ MONITORS: dict[str, Daemon] = {"dockerd": "docker", "conmon": "podman"}
 KUBELETS = ("kubelet", "k3s", "kubelite")
 OF_A_KUBELET = " -namespace k8s.io "  # the shim of containerd, which outlives both
 CLEAN = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)  # as systemd counts them
+
+_MADE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz0-9]{1,10})?-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,10})")
+"""What a controller puts after its name: no vowels, so that `kimi` does not mean `kimi-eagle-0`."""
 
 Found = tuple[Tool, Container]
 
@@ -116,7 +120,8 @@ def _is_called(container: Container, name: str) -> bool:
 
 def _was_made_by(container: Container, name: str) -> bool:
     pod = _pod(container)
-    return "/" in pod and any(each.startswith(f"{name}-") for each in (pod, pod.partition("/")[2]))
+    rests = (each.removeprefix(name) for each in (pod, pod.partition("/")[2]) if each.startswith(name))
+    return "/" in pod and any(map(_MADE.fullmatch, rests))
 
 
 def serves(container: Container) -> bool:
