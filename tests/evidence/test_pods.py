@@ -8,7 +8,7 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost, ps_text, tree_text, unit_text
 from triage import pipeline
-from triage.errors import RefusedError, TriageError, UnreachableError, UsageError
+from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.discovery import discover
 from triage.evidence.logs import log_sources
 from triage.evidence.queries import GpuInventory, KernelLog, MemoryInfo
@@ -110,8 +110,8 @@ def test_the_name_of_a_maker_means_no_other(node: ScriptedHost, pod: str, makers
     node.commands["crictl inspect"] = told.replace(KIMI.partition("/")[2], pod)
     assert discover(node.evidence, makers)[0].name == f"llm/{pod}"
     for other in ("kim", "kimi-e", "kimi" if "eagle" in pod else "kimi-eagle"):
-        with pytest.raises(TriageError):
-            discover(node.evidence, other)
+        with pytest.raises(UsageError, match="no pod is known by that"):
+            discover(node.evidence, f"llm/{other}")
 
 
 def test_the_log_of_the_start_that_failed_comes_first(node: ScriptedHost) -> None:
