@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -801,6 +802,10 @@ def test_start_up_files_that_print_without_end(forced: Callable[[str], Connectio
     connection = forced("yes")
     told = connection.run(["id", "-u"], limit=100)
     assert (told.code, told.stdout, told.cut) == (None, b"", "bytes")
+    tracemalloc.start()
+    assert b"".join(connection.stream(["id", "-u"], timeout=2)) == b""
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
 
 
 def fingerprint(public_key: Path) -> str:

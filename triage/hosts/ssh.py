@@ -94,6 +94,7 @@ class SshConnection:
                         before += data
                         begun = drop_banner(before)
                         data = bytes(before) if begun else b""
+                        del before[BANNER:]
                     yield data
                 if channel.closed and channel.exit_status == -1:
                     self._lost("following", argv, "the connection ended before the command did")
