@@ -175,7 +175,9 @@ def test_a_format_is_named(tmp_path: Path):
     assert records(log, "--last", "4", "--log-format", "compose")[0]["text"] == "ValueError: x"
     assert [row["ranks"] for row in records(STORY, "--last", "1", "--log-format", "journal,vllm")] == [[]]
     done = triage("diagnose", "--log", CORPUS / "compose-prefix" / "log", "--log-format", "sglang")
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "KeyError" not in done.stdout
+    assert "of a traceback only the first line can be read" in done.stdout
     done = triage("diagnose", "--log", CORPUS / "compose-prefix" / "log", "--log-format", "compose, vllm")
     assert done.returncode == 1
     assert "PP1  KeyError" in done.stdout

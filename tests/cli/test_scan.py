@@ -57,7 +57,7 @@ def test_a_service_whose_log_cannot_be_read_is_scanned_and_patched_all_the_same(
     try:
         unit = f"pid {service.pid}"
         done = triage("diagnose", "local", "--unit", unit)
-        assert (done.returncode, "writes to pipe:" in done.stderr) == (3, True)
+        assert (done.returncode, "writes into a pipe" in done.stderr) == (3, True)
         done = triage("scan", "local", "--unit", unit)
         assert (done.returncode, done.stderr) == (1, "")
         assert f"{ID}: applicable" in done.stdout

@@ -476,7 +476,7 @@ def test_a_log_that_ends_with_the_first_line_of_a_traceback_is_not_without_fault
     found = incident(*rows)
     assert found.initiator is None
     assert [fault.message for fault in found.candidates] == [
-        "the log ends with the first line of a traceback"
+        "of a traceback only the first line can be read"
     ]
 
 

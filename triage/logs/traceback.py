@@ -383,7 +383,7 @@ class Traceback:
         """What there is to tell where the log ends right behind the first line."""
         if self.cut or self.done or self.part.frames or self.depth or self.first.quoted:
             return None
-        return self._fault(_Part(message=["the log ends with the first line of a traceback"]), source)
+        return self._fault(_Part(message=["of a traceback only the first line can be read"]), source)
 
     def _fault(
         self, part: _Part, source: str, chain: tuple[Fault, ...] = (), members: tuple[Fault, ...] = ()

@@ -28,6 +28,7 @@ from triage.jsontext import parse_json
 
 T = TypeVar("T")
 
+WRITERS = ("tee", "supervisord", "rotatelogs", "cronolog", "multilog", "svlogd", "s6-log")
 OF_SUPERVISORD = "supervisord.log"  # its own words
 
 _CONTAINER = re.compile(
@@ -270,10 +271,11 @@ class PipedOutput(Query[str]):
             pipe=$(readlink "/proc/$1/fd/2") || exit
             find /proc/[0-9]*/fd -lname "pipe:\[${pipe#pipe:[}" -perm -400 ! -perm -200 2>/dev/null |
             while read -r end; do
+                case $(cat "${end%/fd/*}/comm") in @WRITERS@) ;; *) continue ;; esac
                 find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 -printf '%l\n'
             done
         """
-        return ("sh", "-c", script, "sh", str(self.pid))
+        return ("sh", "-c", script.replace("@WRITERS@", "|".join(WRITERS)), "sh", str(self.pid))
 
     def parse(self, text: str) -> str:
         files = sorted({line for line in text.splitlines() if not line.endswith(" (deleted)")})
