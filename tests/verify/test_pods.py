@@ -139,7 +139,7 @@ def test_in_the_cluster_its_controller_makes_another_pod(gpu01: Kubernetes) -> N
     assert "CrashLoopBackOff, exit status 1" in before.detail
     service.restart()
     name = deployment.name.partition("/")[2]
-    assert gpu01.asked[-1] == ("kubectl", "delete", "pod", "--namespace", "llm", name)
+    assert gpu01.asked[-1] == ("kubectl", "delete", "pod", "--wait=false", "--namespace", "llm", name)
     after = service.state()
     assert after.run == f"llm/{name[:-5]}new00/engine 2026-11-29T23:50:01+00:00"
     assert after.active == "active"
@@ -156,6 +156,18 @@ def test_between_two_pods_it_is_on_its_way(gpu01: Kubernetes) -> None:
     state = service.state()
     assert (state.run, state.pending, state.dead) == ("", True, False)
     assert place.run(("id",)).code == 1
+
+
+def test_another_replica_is_not_the_next_pod_of_a_stateful_set(gpu01: Kubernetes) -> None:
+    (kimi,) = (item for item in gpu01.pods["items"] if item["metadata"]["name"].startswith("kimi"))
+    kimi["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "kimi", "controller": True}]
+    other = copy.deepcopy(kimi)
+    other["metadata"]["name"] = "kimi-1"
+    gpu01.pods["items"].append(other)
+    service = service_of(gpu01, in_cluster(gpu01))
+    assert service is not None
+    gpu01.pods["items"].remove(kimi)
+    assert (service.state().run, service.state().pending) == ("", True)
 
 
 def nothing_was_ended(machine: Kubernetes) -> bool:

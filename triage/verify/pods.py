@@ -115,13 +115,16 @@ class InCluster:
             raise RefusedError(*what, f"{whose}, so that nothing may start it again once it is deleted", next)
         if found is not None:
             namespace, pod, _ = found.id.split("/")
-            delete = ("kubectl", "delete", "pod", "--namespace", namespace, pod)
-            _run(self._connection, "restart", found.id, delete, timeout=120)
+            # without waiting: requests may have minutes to end
+            delete = ("kubectl", "delete", "pod", "--wait=false", "--namespace", namespace, pod)
+            _run(self._connection, "restart", found.id, delete)
 
     def _all(self) -> tuple[Container, ...]:
         return _asked(self._connection, ClusterContainers(self._id.partition("/")[0]))
 
     def _is_alike(self, container: Container) -> bool:
+        if self._owner.startswith("StatefulSet/"):  # whose next pod has the same name
+            return container.id == self._id
         made_by = self._owner and container.owner == self._owner
         same = container.id.rpartition("/")[2] == self._id.rpartition("/")[2]
         return container.id == self._id or bool(made_by and same)
