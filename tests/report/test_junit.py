@@ -9,6 +9,7 @@ import pytest
 
 from tests.report.test_page import bench, fleet, links, renamed, rollout, run, verification
 from tests.report.test_text import report
+from triage.errors import UsageError
 from triage.report import json as rendered
 from triage.report.documents import cleaned
 from triage.report.junit import junit_of
@@ -89,7 +90,7 @@ def test_an_incident_is_a_failure():
 
 
 def test_where_nothing_can_fail_there_are_no_tests():
-    with pytest.raises(ValueError, match="nothing in it can fail"):
+    with pytest.raises(UsageError, match="nothing in it can fail"):
         junit_of([links()])
 
 

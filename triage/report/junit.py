@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from triage.errors import UsageError
 from triage.replay import Replayed
 from triage.report.documents import Overview, Section, overviews, sections
 from triage.report.levels import levels
@@ -37,7 +38,7 @@ def junit(results: Sequence[Replayed]) -> str:
 def junit_of(documents: Sequence[Mapping[str, Any]]) -> str:
     """A test suite for each run, host or result, with a test case for each of its parts.
 
-    Raises ValueError for documents of which nothing can fail.
+    Raises UsageError for documents of which nothing can fail.
     """
     root = ElementTree.Element("testsuites")
     for document in documents:
@@ -47,7 +48,12 @@ def junit_of(documents: Sequence[Mapping[str, Any]]) -> str:
             suites.append(_suite(part.title or document["schema"], "triage", list(_checks(part))))
         root.extend(suite for suite in suites if len(suite))
     if not len(root):
-        raise ValueError("nothing in it can fail")
+        raise UsageError(
+            "making the report",
+            "as JUnit XML",
+            "nothing in it can fail",
+            "make a page of it: --output FILE.html",
+        )
     return _text(root)
 
 
