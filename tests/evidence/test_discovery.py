@@ -166,8 +166,9 @@ def test_a_plain_process_by_what_it_is_called(of_a_user: ScriptedHost) -> None:
     assert (found.name, found.manager, found.main_pid) == ("pid 76", "process", 76)
     unknown = unit_text("pid 77.service", LoadState="not-found")
     of_a_user.commands[" ".join(UnitProperties("pid 77.service").argv())] = unknown
-    with pytest.raises(UsageError, match=r"inference services there: kimi\.service, pid 76"):
+    with pytest.raises(UsageError, match=r"inference services there: kimi\.service, pid 76") as error:
         discover(of_a_user.evidence, "pid 77")
+    assert error.value.doing == "finding the process"
 
 
 def test_where_nothing_is_found_it_says_whose_units_were_not_asked(of_a_user: ScriptedHost) -> None:

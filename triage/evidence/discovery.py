@@ -253,10 +253,13 @@ class _Host:
         if "/" in name:
             why = f"no pod is known by that{self._unasked(name.partition('/')[0])}; {known}"
             return UsageError("finding the pod", f"{name} on {host}", why, GET_PODS)
+        if re.fullmatch("pid [0-9]+", name):
+            why = f"it runs neither SGLang nor vLLM by itself; {known}"
+            return UsageError("finding the process", f"{name} on {host}", why, there(host, "ps ax"))
         full = _unit_name(name)
         answer = self.evidence.ask(about_units_of("systemd").properties(full))
         if answer.value is None:
-            why = f"systemd does not answer: {answer.missing}"
+            why = f"systemd does not answer: {answer.missing}; {known}"
             return UnreachableError(
                 "finding the unit", f"{full} on {host}", why, f"triage diagnose {shlex.quote(host)}"
             )
