@@ -63,6 +63,7 @@ SETUP = f"""\
 set -e
 useradd --create-home --groups sudo boss; echo 'boss:{PASSWORD}' | chpasswd
 useradd --create-home svc; useradd --create-home plain; useradd --create-home narrow
+useradd --create-home asked; echo 'asked:{PASSWORD}' | chpasswd
 python3 -m venv --without-pip /opt/sglang
 site=$(echo /opt/sglang/lib/python3*/site-packages)
 mkdir -p $site/sglang $site/sglang-0.5.11.dist-info
@@ -85,6 +86,7 @@ def box() -> Iterator[Box]:
         "/etc/systemd/system/live.service": LIVE,
         "/etc/systemd/system/loop.service": LOOP,
         "/etc/sudoers.d/narrow": "\n".join(sudoers()).replace("USER ", "narrow ") + "\n",
+        "/etc/sudoers.d/asked": "asked ALL=(root) PASSWD: TRIAGE\n",
     }
     with Box("gpu-node7", files=files) as running:
         running.run(SETUP, check=True)
@@ -221,7 +223,7 @@ def test_a_sudo_password_is_asked_for_once_and_shown_to_nobody(box: Box, evidenc
 def test_a_sudo_password_where_sudo_wants_none_does_not_reach_the_command(box: Box) -> None:
     options = ConnectionOptions(ssh_config=box.ssh_config())
     with closing(open_connection(f"ops@{box.name}", options)) as inner:
-        connection = RootConnection(inner, PASSWORD)
+        connection = RootConnection(inner, PASSWORD, guarded=True)
         assert connection.run(["cat"], stdin=b"a\nb").stdout == b"a\nb"
         assert b"".join(connection.stream(["cat"], timeout=10, stdin=b"c")) == b"c"
         assert connection.run(["sh", "-c", "id -u; exit 7"]).code == 7
@@ -254,8 +256,9 @@ def test_a_log_in_with_a_password(box: Box, tmp_path: Path) -> None:
         open_connection(f"boss@{box.name}", wrong)
 
 
-def test_the_sudoers_lines_of_the_policy_are_enough_and_not_more(evidence: Evidence) -> None:
-    asked = evidence("narrow", become=True)
+@pytest.mark.parametrize("user", ["narrow", "asked"])
+def test_the_sudoers_lines_of_the_policy_are_enough_and_not_more(evidence: Evidence, user: str) -> None:
+    asked = evidence(user, become=True, ask=lambda prompt: PASSWORD)
     assert "last words" in messages(asked, "dead")
     (live,) = discover(asked, "live")
     assert live.environment["HOME"] == "/home/svc"

@@ -92,3 +92,12 @@ def test_a_name_stays_one_name():
     assert name_of(Deployment("a b/../c", manager="docker")) == "docker-a_b_.._c"
     assert len(name_of(Deployment("x" * 999))) == 150
     assert os.sep not in name_of(Deployment("/" * 10))
+
+
+@pytest.mark.parametrize("target", ["there", "nowhere"])
+def test_a_link_in_the_place_of_a_lock_is_not_followed(directory: Path, target: str):
+    (directory / "there").mkdir()
+    (directory / f"triage-{name_of(KIMI)}.lock").symlink_to(directory / target)
+    with alone(LocalConnection(), KIMI) as note:
+        assert "cannot be locked" in note
+    assert not (directory / "nowhere").exists()

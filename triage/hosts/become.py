@@ -51,7 +51,9 @@ def become_root(connection: Connection, ask: Ask | None = None, whose: str = "")
         if password:
             allowed = connection.run(["sudo", "-k", "-S", "-p", "", "-v"], stdin=f"{password}\n".encode())
             if allowed.code == 0:
-                return RootConnection(connection, password, guarded=True)
+                rights = connection.run(["sudo", "-k", "-S", "-p", "", "-l"], stdin=f"{password}\n".encode())
+                guarded = _ANYTHING.search(rights.stdout) is not None
+                return RootConnection(connection, password, guarded)
             next = "repeat with the right password; it was tried once"
             if _NO_RIGHTS.search(allowed.stderr):
                 next = "the account may not use sudo, whatever the password: take one that may, or root"
@@ -69,7 +71,8 @@ class RootConnection:
     """Puts sudo before every command; what sudo does not allow runs as the ordinary user.
 
     A password goes to sudo's standard input alone, never onto a command line. `timeout` stands behind
-    sudo: a process of root cannot be ended by the user who started it.
+    sudo: a process of root cannot be ended by the user who started it. Who may run only some commands, and
+    that with a password, runs those that read their input as the ordinary user.
     """
 
     def __init__(self, inner: Connection, password: str = "", guarded: bool = False) -> None:
@@ -93,6 +96,8 @@ class RootConnection:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
+        if stdin and self._password and not self._guarded:
+            return self._inner.run(argv, stdin=stdin, timeout=timeout, limit=limit)
         words, before = self._sudo(argv, timeout)
         output = self._inner.run(words, stdin=before + stdin, timeout=timeout + 2, limit=limit)
         if output.code == 1 and _REFUSED.search(output.stderr):
@@ -118,6 +123,8 @@ class RootConnection:
             limited = ("timeout", "-k", "2", seconds, *argv)
         if not self._password:
             return ("sudo", "-n", "--", *limited), b""
+        if not self._guarded:
+            return ("sudo", "-k", "-S", "-p", "", "--", *limited), f"{self._password}\n".encode()
         mark = secrets.token_hex(16)
         words = ("sudo", "-k", "-S", "-p", "", "--", "sh", "-c", _SKIP, "sh", mark, *limited)
         return words, f"{self._password}\n{mark}\n".encode()

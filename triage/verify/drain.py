@@ -61,6 +61,6 @@ def fate(deployment: Deployment) -> str:
     if deployment.engine == "sglang":
         return "SGLang lets them end first, for as long as its manager waits for it to stop"
     seconds = deployment.arguments.get("shutdown-timeout", "0")
-    if deployment.engine == "vllm" and seconds.isdecimal() and int(seconds):
+    if deployment.engine == "vllm" and seconds.isdecimal() and len(seconds) < 10 and int(seconds):
         return f"vLLM gives them {int(seconds)} s (--shutdown-timeout)"
     return "a restart breaks them off"

@@ -26,6 +26,7 @@ HELD = b"held"
 _HOLD = """
 command -v flock >/dev/null || exit
 mkdir -- "$1" 2>/dev/null
+[ -d "$1" ] && [ ! -L "$1" ] || exit  # in a place where everybody writes
 exec flock --wait "$2" --close "$1" sh -c 'echo held; while sleep 1 && echo; do :; done' triage "$3" "$4"
 """
 _HOLDER = """
