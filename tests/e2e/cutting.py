@@ -83,7 +83,7 @@ class Cutting:
         return self.connection.run(argv, stdin=stdin, timeout=timeout, limit=limit)
 
     def _strace(self) -> list[str]:
-        options = ["strace", "-f", "-o", self.log, "-e"]
+        options = ["strace", "-D", "-f", "-o", self.log, "-e"]  # beside the agent: its parent is the host's
         if self.call is None:
             return [*options, f"trace={CALLS}"]
         inject = f"inject={self.call.name}:{self.fate}:when={self.call.number}"
