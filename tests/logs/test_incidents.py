@@ -475,9 +475,7 @@ def test_a_log_that_ends_with_the_first_line_of_a_traceback_is_not_without_fault
 ) -> None:
     found = incident(*rows)
     assert found.initiator is None
-    assert [fault.message for fault in found.candidates] == [
-        "of a traceback only the first line can be read"
-    ]
+    assert [fault.message for fault in found.candidates] == ["of a traceback only the first line can be read"]
 
 
 @pytest.mark.parametrize(
