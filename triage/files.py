@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from pathlib import Path
+from urllib.parse import quote
 
 from triage.errors import UnreachableError
 
@@ -61,3 +62,8 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
         raise UnreachableError(
             "writing", str(path), error.strerror or str(error), f"{look} {path.parent}"
         ) from None
+
+
+def name_for(what: str, host: str) -> str:
+    """Of what is kept of something on a host, without an ending: no name leads out of a directory."""
+    return f"{quote(what, safe='')}@{quote(host, safe='')}"

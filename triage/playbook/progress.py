@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 from triage.errors import RefusedError, UnreachableError, UsageError
-from triage.files import state_directory, write_atomically
+from triage.files import name_for, state_directory, write_atomically
 from triage.playbook.model import Outcome, Playbook
 
 SCHEMA = "triage.progress/1"
@@ -37,7 +36,7 @@ class Progress:
         said = json.dumps([playbook.name, list(map(str, playbook.steps)), host, dict(variables)])
         self._of = hashlib.sha256(said.encode()).hexdigest()
         self._again = again or f"triage run {playbook.name} {host}"
-        name = f"{quote(playbook.name, safe='')}@{quote(host, safe='')}.json"
+        name = f"{name_for(playbook.name, host)}.json"
         self.path = (directory or state_directory("runs")) / name
 
     @contextmanager

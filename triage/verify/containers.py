@@ -6,16 +6,16 @@ $ docker inspect --type=container --format '{{json .State}}' kimi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.containers import container_of
 from triage.evidence.model import Deployment
-from triage.evidence.queries.containers import Daemon
+from triage.evidence.queries.containers import Daemon, Tool
 from triage.evidence.queries.inside import inside
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.jsontext import parse_json
-from triage.verify.pods import InsidePod, pod_of
+from triage.verify.pods import pod_of
 from triage.verify.service import ServiceState, reason_of, refused
 
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
@@ -75,11 +75,15 @@ class ContainerService:
 
 
 class Inside:
-    """Commands in a container instead of on its host: there are the service's interpreter and its address."""
+    """Commands in a container instead of on its host: there are the service's interpreter and its address.
 
-    def __init__(self, connection: Connection, tool: Daemon, id: str) -> None:
+    `newest` names the container when it is asked: that of a pod is another one after each start.
+    """
+
+    def __init__(self, connection: Connection, tool: Tool, newest: Callable[[], str | None]) -> None:
         self._connection = connection
-        self._prefix = inside(tool, id, stdin=True)
+        self._tool = tool
+        self._newest = newest
         self.name = connection.name
         self.address = connection.address
 
@@ -91,10 +95,18 @@ class Inside:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
-        return self._connection.run((*self._prefix, *argv), stdin=stdin, timeout=timeout, limit=limit)
+        id = self._newest()
+        if id is None:
+            return Output(1, b"", b"there is no pod of it now\n")
+        command = (*inside(self._tool, id, stdin=True), *argv)
+        return self._connection.run(command, stdin=stdin, timeout=timeout, limit=limit)
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
-        return self._connection.stream((*self._prefix, *argv), timeout=timeout, stdin=stdin)
+        id = self._newest()
+        if id is None:
+            return iter(())
+        command = (*inside(self._tool, id, stdin=True), *argv)
+        return self._connection.stream(command, timeout=timeout, stdin=stdin)
 
     def close(self) -> None:
         """The connection is its owner's."""
@@ -107,5 +119,6 @@ def place_of(connection: Connection, deployment: Deployment) -> Connection:
         return connection
     tool, id = container
     if tool == "crictl" or tool == "kubectl":
-        return InsidePod(connection, pod_of(connection, tool, id))
-    return Inside(connection, tool, id)
+        pod = pod_of(connection, tool, id)
+        return Inside(connection, tool, lambda: found.id if (found := pod.newest()) else None)
+    return Inside(connection, tool, lambda: id)

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from triage.errors import UnreachableError, UsageError
-from triage.files import state_directory, write_atomically
+from triage.files import name_for, state_directory, write_atomically
 from triage.jsontext import parse_json
 from triage.verify.model import Verification
 
@@ -26,7 +26,7 @@ class History:
         self.directory = directory or state_directory("history")
 
     def path(self, host: str, deployment: str) -> Path:
-        return self.directory / f"{quote(deployment, safe='')}@{quote(host, safe='')}.jsonl"
+        return self.directory / f"{name_for(deployment, host)}.jsonl"
 
     def append(self, host: str, result: Verification) -> None:
         """Raises UnreachableError when it cannot be written."""

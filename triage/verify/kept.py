@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from triage.errors import UnreachableError
-from triage.files import state_directory, write_atomically
+from triage.files import name_for, state_directory, write_atomically
 from triage.jsontext import parse_json
 
 SCHEMA = "triage.bench/1"
@@ -19,7 +18,7 @@ class Kept:
     """One file of `triage.bench/1`. As text: where it is, "" as long as this bench has written nothing."""
 
     def __init__(self, host: str, deployment: str, directory: Path | None = None) -> None:
-        name = f"{quote(deployment, safe='')}@{quote(host, safe='')}.json"
+        name = f"{name_for(deployment, host)}.json"
         self.path = (directory or state_directory("benches")) / name
         self._told = ""
 

@@ -19,7 +19,6 @@ from triage.evidence.containers import has_kubelet
 from triage.evidence.model import Query, T, Unanswered
 from triage.evidence.queries import ClusterContainers, Containers, NodeContainers, Processes
 from triage.evidence.queries.containers import Container
-from triage.evidence.queries.inside import inside
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.hosts.there import there
 from triage.jsontext import parse_json
@@ -165,39 +164,6 @@ class PodService:
             namespace, pod, container = id.split("/")
             argv = ("kubectl", "logs", "--follow", "--namespace", namespace, pod, "--container", container)
         return self._connection.stream(("sh", "-c", 'exec "$@" 2>&1', "sh", *argv), timeout=timeout)
-
-
-class InsidePod:
-    """Commands in the newest container of a pod."""
-
-    def __init__(self, connection: Connection, pod: Pod) -> None:
-        self._connection = connection
-        self._pod = pod
-        self.name = connection.name
-        self.address = connection.address
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        timeout: float = DEFAULT_TIMEOUT,
-        limit: int = DEFAULT_LIMIT,
-    ) -> Output:
-        found = self._pod.newest()
-        if found is None:
-            return Output(1, b"", b"there is no pod of it now\n")
-        command = (*inside(self._pod.tool, found.id, stdin=True), *argv)
-        return self._connection.run(command, stdin=stdin, timeout=timeout, limit=limit)
-
-    def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
-        found = self._pod.newest()
-        if found is not None:
-            command = (*inside(self._pod.tool, found.id, stdin=True), *argv)
-            yield from self._connection.stream(command, timeout=timeout, stdin=stdin)
-
-    def close(self) -> None:
-        """The connection is its owner's."""
 
 
 def pod_of(connection: Connection, tool: Literal["crictl", "kubectl"], id: str) -> Pod:
