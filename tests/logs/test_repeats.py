@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 
 import pytest
 
@@ -62,6 +64,24 @@ def log(rng: random.Random) -> bytes:
     return "".join(out).encode()
 
 
+def journal(data: bytes) -> bytes:
+    """The log as the entries of a run, in our canonical form: no two have the same cursor."""
+    entries, pid = [], 70
+    for number, row in enumerate(data.decode().splitlines()):
+        rank = re.search(r" PP(\d)\] ", row)
+        pid = 70 + int(rank[1]) if rank else pid
+        entry = {
+            "__CURSOR": f"s=b2613c;i={number:x};x={number * 2654435761 & 0xFFFFFFFF:x}",
+            "__REALTIME_TIMESTAMP": str(1_778_594_400_000_000 + number),
+            "_PID": str(pid),
+            "SYSLOG_IDENTIFIER": "python3",
+            "MESSAGE": row,
+            "_SYSTEMD_INVOCATION_ID": "c83a8d",
+        }
+        entries.append(json.dumps(entry))
+    return "\n".join((*entries, "")).encode()
+
+
 def told(incidents: tuple[Incident, ...]) -> list[object]:
     """All but the ranks: one that joins in when everything that it says is known is not noticed."""
     return [
@@ -76,8 +96,9 @@ def test_what_is_passed_over_is_counted(monkeypatch: pytest.MonkeyPatch) -> None
     """More of them: TRIAGE_FUZZ=10000."""
     for seed in range(int(os.environ.get("TRIAGE_FUZZ", "150"))):
         data = log(random.Random(seed))
-        sources = [LogSource("log", data)]
-        assert told(read_incidents(sources)) == told(in_whole(sources, monkeypatch)), f"seed {seed}"
+        for form in (data, journal(data)):
+            sources = [LogSource("log", form)]
+            assert told(read_incidents(sources)) == told(in_whole(sources, monkeypatch)), f"seed {seed}"
 
 
 @needs_hyperscan
@@ -123,6 +144,13 @@ def test_numbers_are_equal_but_for_those_of_ranks(before: bytes, row: bytes, sam
 )
 def test_who_wrote_a_line_is_no_number(label: bytes) -> None:
     assert Repeats().shape(b"", label % 12) != Repeats().shape(b"", label % 13)
+
+
+def test_of_an_entry_of_a_journal_its_place_and_time_say_nothing() -> None:
+    said = b"[2026 PP1] x 1\nx 2\n[2026 PP1] x 3\n[2026 PP1] y 3\n[2026 PP2] x 1\nx 2\n"
+    rows = journal(said).splitlines()
+    one, continued, same, other, _, continued_by_another = (Repeats().shape(b"", row) for row in rows)
+    assert (one == same, one == other, continued == continued_by_another) == (True, False, False)
 
 
 def test_known_is_what_was_said_often() -> None:

@@ -50,44 +50,41 @@ def read_lines(source: LogSource, windows: Windows | None = None) -> Iterator[Li
         size += len(line.text)
         if len(head) >= SAMPLE or size > SAMPLE_SIZE:
             break
-    peel = Peeler(families=named(source.format)) if source.format else Peeler(doubtful(head))
+    peel, sample = _peeled(head, named(source.format) if source.format else ())
     # a record of several lines is joined with CR LF; a whole file in CR LF says nothing
     carriage = sum(line.text.endswith("\r") for line in head) < 0.9 * len(head)
-    if not newest_first(head, peel):
+    if not newest_first(sample):
         stream = chain(head, stream)
         return _finish(whole_lines(stream, width, peel) if width else stream, peel, carriage)
     backward = reversed([*head, *stream]) if entries else windows.backward()
     return _finish(backward, peel, carriage)
 
 
-def doubtful(sample: Sequence[Line]) -> list[object]:
-    """The families that only the sample can vouch for, outermost layers first."""
+def _peeled(sample: Sequence[Line], families: Sequence[object]) -> tuple[Peeler, list[Line]]:
+    """What takes the layers off, and the sample without them. Unless the families are given, those that
+    only the sample can vouch for are among them, outermost layers first."""
     found: list[object] = []
-    for _ in range(2):
-        peel = Peeler(found)
-        texts = []
-        for line in sample:
-            copy = line.within(clean(line.text[:2048]))
-            peel(copy)
-            if copy.text.strip():
-                texts.append(copy.text)
-        if len(texts) < 3:
-            break
-        more = [family for family in DOUBTFUL if family not in found and family.applies(texts)]  # type: ignore[attr-defined]
+    while True:
+        peel = Peeler(families=families) if families else Peeler(found)
+        lines = [line.within(clean(line.text[:2048])) for line in sample]
+        for line in lines:
+            peel(line)
+        texts = [line.text for line in lines if line.text.strip()]
+        more = () if families or len(texts) < 3 else _vouched_for(texts, found)
         if not more:
-            break
+            return peel, lines
         found += more
-    return found
 
 
-def newest_first(sample: Sequence[Line], peel: Peeler) -> bool:
+def _vouched_for(texts: Sequence[str], found: Sequence[object]) -> list[object]:
+    return [family for family in DOUBTFUL if family not in found and family.applies(texts)]  # type: ignore[attr-defined]
+
+
+def newest_first(sample: Sequence[Line]) -> bool:
     """Whether the times of a sample run backwards: consoles export so, and `journalctl -r`."""
     down = up = 0
     last = None
-    for line in sample:
-        copy = line.within(clean(line.text[:2048]))
-        peel(copy)
-        time = copy.time
+    for time in (line.time for line in sample):
         if time is None:
             continue
         if last is not None and (time.tzinfo is None) == (last.tzinfo is None):

@@ -22,8 +22,10 @@ LONGEST = 4096
 MAX_HELD = 4096
 """Lines passed over that could still be read, with what stands near them."""
 
-_NUMBER = re.compile(rb"(?<=[^A-Z0-9\[,])(?<!rank)(?<!rank=)(?<!pid=)\d+")
+# A digit first: a search that begins with what stands before it looks at every place.
+_NUMBER = re.compile(rb"\d(?<=[^A-Z0-9\[,]\d)(?<!rank\d)(?<!rank=\d)(?<!pid=\d)\d*")
 _DIGITS = re.compile(rb"\d+")
+_ENTRY, _PID, _MESSAGE = b'{"__CURSOR": ', b'"_PID": ', b', "MESSAGE": '
 _AGAIN = b"repeated "  # Ray writes how often: such a line counts as many
 
 
@@ -48,10 +50,17 @@ class Repeats:
         if len(row) > LONGEST or _AGAIN in row:
             return 0
         last, equal = self._last
-        above = equal if before == last else self._number.sub(b"0", before[-LONGEST:])
-        equal = self._number.sub(b"0", row)
+        above = equal if before == last else self._equal(before[-LONGEST:])
+        equal = self._equal(row)
         self._last = row, equal
         return hash((above, equal))
+
+    def _equal(self, row: bytes) -> bytes:
+        """The row with equal numbers; of an entry of a journal who wrote it, and what follows."""
+        if not row.startswith(_ENTRY):
+            return self._number.sub(b"0", row)
+        before, _, said = row.partition(_MESSAGE)
+        return before[before.find(_PID) :] + self._number.sub(b"0", said)
 
     def learn(self, shape: int) -> None:
         """A line was read that tells nothing but a fault, or nothing at all."""

@@ -135,7 +135,7 @@ def fill(line: Line, fields: Mapping[str, Any]) -> None:
     if line.author in ("kernel", "manager") and len(priority) == 1 and priority in "01234567":
         line.level = PRIORITIES[int(priority)]
     for title in (_one(fields.get("_CMDLINE")), _one(fields.get("_COMM"))):
-        if _TITLE.match(title):
+        if title and _TITLE.match(title):
             line.process = line.process or title[:100].partition("::")[2]
             line.ranks = line.ranks or frozenset(_TITLE_RANKS.findall(title[:200]))
 
@@ -164,8 +164,8 @@ def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 def _one(value: object) -> str:
     """A field as text; the first value of a field that repeats."""
-    if isinstance(value, str):
-        return value
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, list) and value and not isinstance(value[0], int):
         return _text(value[0])
     return _text(value)
