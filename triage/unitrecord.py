@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from triage.evidence.managers import about_units_of
-from triage.evidence.model import Deployment, Evidence
+from triage.evidence.model import Deployment, EndedRun, Evidence
 from triage.evidence.queries import Run
 from triage.logs.fingerprint import fingerprint
 from triage.logs.model import Fault, Incident, Position
@@ -32,8 +32,8 @@ class Restarts:
 def restarts_of(evidence: Evidence, deployment: Deployment) -> Restarts | None:
     """The restarts since the unit was last started by hand; None where there were none."""
     if deployment.container and deployment.restarts:
-        loop = deployment.state in ("restarting", "CrashLoopBackOff")
-        return Restarts(deployment.restarts, "", "", deployment.result, loop)
+        run = deployment.last_run or EndedRun("", None, deployment.result)
+        return Restarts(deployment.restarts, "", run.ended, run.result, _falls(deployment, run))
     if not deployment.restarts or deployment.state not in ("active", "activating"):
         return None
     runs = evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value or ()
@@ -47,6 +47,14 @@ def restarts_of(evidence: Evidence, deployment: Deployment) -> Restarts | None:
         result=ended[-1].result if ended else "",
         loop=deployment.state == "activating" or _often(ended),
     )
+
+
+def _falls(deployment: Deployment, run: EndedRun) -> bool:
+    """Is it a container in a loop? One that ended well may have been stopped, or be done."""
+    if deployment.state in ("restarting", "CrashLoopBackOff"):
+        return True
+    again = deployment.restarts > 1 if deployment.state == "running" else run.result not in ("", "success")
+    return again and run.seconds is not None and timedelta(seconds=run.seconds) < OFTEN
 
 
 def _often(ended: Sequence[Run]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from triage.evidence.queries.containers import Container, PodmanStorage
 from triage.evidence.trees import EvidenceTree
 from triage.mending import find_target
 from triage.rules.checkpoint import Checkpoint
+from triage.unitrecord import Restarts, restarts_of
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
 ID = "74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e"
@@ -146,3 +148,30 @@ def test_how_a_container_ended_in_the_words_of_systemd(code: int, out_of_memory:
     assert container_deployment("docker", ended).result == result
     never = replace(ended, started="", state="created")
     assert container_deployment("docker", never).result == ""
+
+
+@pytest.mark.parametrize(
+    ("created", "state", "told"),
+    [
+        ("00:03:55", "restarting", Restarts(7, "", "2026-11-30T00:04:07+00:00", "exit-code", True)),
+        ("00:03:55", "running", Restarts(7, "", "2026-11-30T00:04:07+00:00", "", True)),
+        ("08:03:55", "running", Restarts(7, "", "2026-11-30T16:04:07+00:00", "", False)),
+    ],
+)
+def test_a_crash_loop_as_docker_tells_it(
+    host: ScriptedHost, created: str, state: str, told: Restarts
+) -> None:
+    """docker forgets how a container ended when it starts it again, and does so at once after a long run."""
+    containers = json.loads((RECORDED / "container-details-docker").read_text())
+    (loops,) = (each for each in containers if each["Name"] == "/loops")
+    loops["State"]["Status"] = state
+    loops["State"]["FinishedAt"] = f"{told.last[:19]}.645433256Z"
+    loops["Created"] = f"2026-11-30T{created}.240336118Z"
+    host.commands |= {
+        "ps": ps_text((1, 0, "root", "/usr/sbin/dockerd")),
+        "systemctl": unit_text("ssh.service"),
+        "docker ps": (RECORDED / "containers-docker").read_bytes(),
+        "docker inspect": json.dumps(containers),
+    }
+    evidence = host.evidence
+    assert restarts_of(evidence, discover(evidence, "loops")[0]) == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from triage.evidence.logs import log_sources
 from triage.evidence.queries import GpuInventory, KernelLog, MemoryInfo
 from triage.hosts import Output
 from triage.mending import find_target
+from triage.report import text
+from triage.unitrecord import Restarts, restarts_of
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
 IDS = (RECORDED / "containers-crictl").read_text().split()
@@ -142,6 +145,81 @@ def test_a_death_that_no_log_explains_is_told_by_the_kubelets_record(node: Scrip
     assert finding.verdict.category == "host-oom"
     assert report.restarts is not None
     assert (report.restarts.count, report.restarts.result) == (4, "oom-kill")
+
+
+def restarts(host: ScriptedHost, unit: str) -> Restarts:
+    found = restarts_of(host.evidence, discover(host.evidence, unit)[0])
+    assert found is not None
+    return found
+
+
+KIMI_FELL = Restarts(4, "", "2026-11-29T23:24:08+00:00", "exit-code", True)
+GREEDY_FELL = Restarts(4, "", "2026-11-29T23:23:57+00:00", "oom-kill", True)
+
+
+def test_a_crash_loop_on_a_node_where_the_container_has_just_ended(node: ScriptedHost) -> None:
+    assert (restarts(node, "kimi"), restarts(node, "greedy")) == (KIMI_FELL, GREEDY_FELL)
+    report = pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "kimi")
+    (told,) = (line.plain for line in text.lines(report) if line.plain.startswith("restart"))
+    assert told.startswith(
+        "restarting in a loop: 4 times, last failure 2026-11-29T23:24:08+00:00 (exit-code)"
+    )
+
+
+def test_a_crash_loop_as_the_cluster_tells_it_before_it_says_so_and_after(laptop: ScriptedHost) -> None:
+    assert (restarts(laptop, "llm/kimi"), restarts(laptop, "llm/greedy")) == (KIMI_FELL, GREEDY_FELL)
+    pods = json.loads((RECORDED / "cluster-containers").read_text())
+    for pod in pods["items"]:
+        for told in pod["status"]["containerStatuses"]:
+            told["state"] = told["lastState"] or told["state"]  # as it is before the kubelet backs off
+    laptop.commands["kubectl get pods"] = json.dumps(pods)
+    assert (restarts(laptop, "llm/kimi"), restarts(laptop, "llm/greedy")) == (KIMI_FELL, GREEDY_FELL)
+
+
+@pytest.mark.parametrize("where", ["node", "laptop"])
+def test_one_that_was_started_again_once_is_in_no_loop(where: str, request: pytest.FixtureRequest) -> None:
+    host: ScriptedHost = request.getfixturevalue(where)
+    once = Restarts(1, "", "2026-11-29T23:24:08+00:00", "exit-code", False)
+    assert restarts(host, "llm/revived") == once
+
+
+@pytest.mark.parametrize(
+    ("began", "code", "loop"),
+    [("23:24:07", 1, True), ("23:24:07", 143, True), ("21:24:07", 1, False)],
+)
+def test_one_that_runs_again_is_in_a_loop_where_its_starts_are_short(
+    node: ScriptedHost, began: str, code: int, loop: bool
+) -> None:
+    containers = json.loads((RECORDED / "node-containers").read_text())
+    again, died = (each["status"] for each in containers if "revived" in str(each["status"]["labels"]))
+    again["metadata"]["attempt"], died["metadata"]["attempt"] = 5, 4
+    died["startedAt"], died["exitCode"] = f"2026-11-29T{began}Z", code
+    node.commands["crictl inspect"] = json.dumps(containers)
+    assert restarts(node, "revived").loop is loop
+
+
+@pytest.mark.parametrize(("began", "code"), [("20:24:07", 1), ("23:24:07", 143), ("23:24:07", 0)])
+def test_an_end_after_hours_or_one_that_was_asked_for_is_no_loop(
+    node: ScriptedHost, began: str, code: int
+) -> None:
+    containers = json.loads((RECORDED / "node-containers").read_text())
+    (kimi,) = (each["status"] for each in containers if "kimi-" in str(each["status"]["labels"]))
+    kimi["startedAt"], kimi["exitCode"] = f"2026-11-29T{began}Z", code
+    node.commands["crictl inspect"] = json.dumps(containers)
+    assert not restarts(node, "kimi").loop
+
+
+def test_of_one_that_runs_again_the_cluster_tells_why_it_died_where_no_log_does(laptop: ScriptedHost) -> None:
+    pods = json.loads((RECORDED / "cluster-containers").read_text())
+    (greedy,) = (pod for pod in pods["items"] if pod["metadata"]["name"].startswith("greedy"))
+    (told,) = greedy["status"]["containerStatuses"]
+    told["state"] = {"running": {"startedAt": "2026-11-29T23:25:18Z"}}
+    laptop.commands |= {"kubectl get pods": json.dumps(pods), "kubectl logs": WELL}
+    report = pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), "llm/greedy")
+    (finding,) = report.incidents
+    assert finding.verdict.category == "host-oom"
+    assert report.restarts is not None
+    assert (report.restarts.loop, report.restarts.result) == (True, "oom-kill")
 
 
 def test_a_node_whose_runtime_may_not_be_asked_says_so(node: ScriptedHost) -> None:

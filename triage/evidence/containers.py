@@ -12,6 +12,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from triage.evidence.commandline import (
@@ -22,7 +23,7 @@ from triage.evidence.commandline import (
     port_of,
     recognise,
 )
-from triage.evidence.model import Deployment, Evidence, Query
+from triage.evidence.model import Deployment, EndedRun, Evidence, Query
 from triage.evidence.queries.containers import (
     Container,
     ContainerDetails,
@@ -58,11 +59,31 @@ def containers(evidence: Evidence, commands: Sequence[str]) -> tuple[Found, ...]
         details = evidence.ask(ContainerDetails(tool, ids)).value if ids else None
         found += [(tool, each) for each in details or ()]
     if is_node(commands):
+        known = on_node(evidence)
         newest: dict[str, Container] = {}
-        for each in on_node(evidence):
+        for each in known:
             newest.setdefault(each.name, each)
-        found += [("crictl", each) for each in newest.values()]
+        found += [("crictl", _with_last_run(each, known)) for each in newest.values()]
     return tuple(found)
+
+
+def _with_last_run(container: Container, known: Sequence[Container]) -> Container:
+    """Of one that runs again, or is about to, the runtime tells the run before as another container."""
+    before = _before(container, known)
+    if container.ended or before is None:
+        return container
+    return replace(
+        container,
+        exit_code=before.exit_code,
+        out_of_memory=before.out_of_memory,
+        ended=before.ended,
+        lasted=before.lasted,
+    )
+
+
+def _before(container: Container, known: Sequence[Container]) -> Container | None:
+    alike = [each for each in known if each.name == container.name and each.restarts < container.restarts]
+    return alike[0] if alike else None
 
 
 def is_node(commands: Sequence[str]) -> bool:
@@ -140,9 +161,10 @@ def container_deployment(tool: Tool, container: Container, name: str = "") -> De
         container=container.id,
         state=container.state,
         result=_result(container) if ended else "",
-        exit_status=str(container.exit_code) if ended else "",
+        exit_status=str(container.exit_code or 0) if ended else "",
         started=container.started,
         restarts=container.restarts,
+        last_run=_last_run(container),
         main_pid=container.pid,
         argv=container.argv,
         environment=MappingProxyType({**container.environment, **launch.environment}),
@@ -200,15 +222,22 @@ def earlier_log_of(evidence: Evidence, deployment: Deployment) -> Query[str] | N
     if deployment.manager != "crictl":  # docker and podman keep one log for all starts
         return None
     known = on_node(evidence)
-    name = next((each.name for each in known if each.id == deployment.container), None)
-    before = [each for each in known if each.name == name and each.id != deployment.container]
-    return ContainerLog("crictl", before[0].id) if before else None
+    before = next((_before(each, known) for each in known if each.id == deployment.container), None)
+    return ContainerLog("crictl", before.id) if before else None
+
+
+def _last_run(container: Container) -> EndedRun | None:
+    if not container.restarts or not container.ended:
+        return None
+    return EndedRun(container.ended, container.lasted, _result(container))
 
 
 def _result(container: Container) -> str:
-    """In systemd's words."""
+    """In systemd's words; "" where it is forgotten."""
     if container.out_of_memory:
         return "oom-kill"
+    if container.exit_code is None:
+        return ""
     if container.exit_code - 128 in CLEAN:
         return "success"
     if container.exit_code > 128:

@@ -138,6 +138,15 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
+class EndedRun:
+    """The run that ended last, of a container that was started again."""
+
+    ended: str  # ISO 8601
+    seconds: int | None  # it lasted; all so far on average where no more is kept; None where nothing is
+    result: str  # in systemd's words; "" where not kept
+
+
+@dataclass(frozen=True)
 class Deployment:
     """One inference service on a host, as far as the evidence tells.
 
@@ -176,6 +185,7 @@ class Deployment:
     container: str = ""  # its id; `name` is its name, and files are those in it
     image: str = ""  # of the container
     node: str = ""  # of a pod that is reached from another machine, through kubectl
+    last_run: EndedRun | None = None  # of a container that was started again
 
     @property
     def chosen_by(self) -> str:

@@ -144,7 +144,7 @@ class PodService:
         running = found.state == "running"
         coming = found.state in COMING
         ended = f"exit status {found.exit_code}" if found.started and not running else ""
-        memory = "out of memory" if found.out_of_memory else ""
+        memory = "out of memory" if found.out_of_memory and not running else ""
         return ServiceState(
             active="active" if running else "activating" if coming else "failed",
             run=f"{found.id} {found.started}" if found.started else "",

@@ -18,6 +18,7 @@ def test_what_died_and_what_dies_again_and_again(docker: Box, triage: Triage) ->
     assert dies["deployment"]["image"] == "lmsysorg/sglang:v0.5.11"
     loops = triage(docker, "diagnose", "dock", "--unit", "loops", code=1)
     assert loops["restarts"]["count"] > 1
+    assert loops["restarts"]["loop"]
     assert loops["incidents"][-1]["initiator"]["type"] == "IndexError"
 
 

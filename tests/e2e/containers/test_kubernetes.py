@@ -22,9 +22,11 @@ def test_on_its_node(node: Box, triage: Triage) -> None:
     kimi = triage(node, "diagnose", "gpu01", "--unit", "kimi", code=1)
     assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
     assert (kimi["deployment"]["manager"], kimi["deployment"]["layout"]["pp"]) == ("crictl", 8)
+    assert kimi["restarts"]["loop"]
     greedy = triage(node, "diagnose", "gpu01", "--unit", "llm/greedy", code=1)
     assert greedy["incidents"][0]["verdict"]["category"] == "host-oom"
     assert greedy["restarts"]["count"] > 0
+    assert greedy["restarts"]["result"] == "oom-kill"
 
 
 def test_on_its_node_without_rights_and_with(node: Box, triage: Triage) -> None:
@@ -38,6 +40,7 @@ def test_from_a_machine_with_kubectl(node: Box, triage: Triage, client: Path) ->
         kimi = triage(node, "diagnose", "local", "--unit", "kimi", code=1, path=client, context=context)
         assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
         assert (kimi["deployment"]["manager"], kimi["deployment"]["node"]) == ("kubectl", "gpu01")
+        assert kimi["restarts"]["loop"]
     absent = triage(node, "diagnose", "local", "--unit", "llm/absent", code=3, path=client)
     assert "ErrImageNeverPull" in absent
 

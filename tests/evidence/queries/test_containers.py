@@ -54,6 +54,8 @@ def test_details_as_docker_tells_them(ask: Ask) -> None:
     assert dies.argv[1:5] == ("-m", "sglang.launch_server", "--model-path", "/models/kimi")
     assert dies.environment["NCCL_DEBUG"] == "WARN"
     assert (loops.state, loops.exit_code, loops.restarts > 3) == ("restarting", 1, True)
+    assert (loops.ended, loops.lasted) == ("2026-11-30T00:04:07+00:00", 0)
+    assert (chat.exit_code, chat.ended, chat.lasted) == (None, "", None)
     assert (greedy.state, greedy.out_of_memory, greedy.exit_code) == ("exited", True, 137)
     assert (chat.state, chat.service, bool(chat.pid)) == ("running", "engine", True)
     assert "hf_" not in ContainerDetails("docker", ids).decode(

@@ -51,7 +51,8 @@ def test_containers_of_a_node(ask: Ask) -> None:
     assert (again.name, again.state, again.restarts, again.shm_size) == (died.name, "running", 1, 64 * MIB)
     assert (died.state, died.exit_code, died.restarts) == ("exited", 1, 0)
     assert died.started == "2026-11-29T23:24:07+00:00"
-    assert again.pid == 2652
+    assert (died.ended, died.lasted) == ("2026-11-29T23:24:08+00:00", 1)
+    assert (again.pid, again.ended, again.lasted) == (2652, "", None)
     assert {each.name.split("/")[2] for each in pods["serves"]} == {"engine", "sidecar"}
 
 
@@ -72,7 +73,9 @@ def test_containers_of_a_cluster(ask: Ask) -> None:
     (greedy,) = pods["greedy"]
     assert (greedy.out_of_memory, greedy.exit_code, greedy.shm_size) == (True, 137, 2048 * MIB)
     (revived,) = pods["revived"]
-    assert (revived.state, revived.restarts, revived.exit_code) == ("running", 1, 0)
+    assert (revived.state, revived.restarts, revived.pid) == ("running", 1, None)
+    assert (revived.started, revived.exit_code) == ("2026-11-29T23:24:09+00:00", 1)  # the start before
+    assert (revived.ended, revived.lasted) == ("2026-11-29T23:24:08+00:00", 1)
     (absent,) = pods["absent"]
     assert (absent.state, absent.owner, absent.started) == ("ErrImageNeverPull", "", "")
     assert "not present with pull policy of Never" in absent.error

@@ -20,6 +20,7 @@ import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, ClassVar, Literal
 
 from triage.evidence.environment import relevant
@@ -39,7 +40,6 @@ LOG_TIMEOUT = 120.0  # seconds
 MAX_CONTAINERS = 256
 _ID = re.compile(r"[0-9a-f]{12,64}")
 _OWN_MEMORY = ("", "private", "shareable", None)
-_NEVER = "0001-"  # how Go spells a time that is none
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,12 @@ class Container:
     working_directory: str = ""
     state: str = ""  # `running`, `exited`, `restarting`, ...
     pid: int | None = None  # of its first process, as the host sees it
-    exit_code: int = 0
+    exit_code: int | None = 0  # of the run that ended last; None where that is forgotten when it runs again
     out_of_memory: bool = False
     error: str = ""
     started: str = ""
+    ended: str = ""  # the run that ended last
+    lasted: int | None = None  # seconds, that run; all so far on average where no more is kept
     restarts: int = 0
     service: str = ""  # of docker compose
     shm_size: int = 0  # bytes of its own /dev/shm; 0 where it has that of the host, or of another container
@@ -221,9 +223,9 @@ def _needed(item: Mapping[str, Any]) -> dict[str, Any]:
     config, state, host = (_mapping(item.get(name)) for name in ("Config", "State", "HostConfig"))
     pairs = (str(word).partition("=") for word in config.get("Env") or ())
     environment = relevant({name: value for name, equals, value in pairs if equals})
-    kept = ("Status", "Pid", "ExitCode", "OOMKilled", "Error", "StartedAt")
+    kept = ("Status", "Pid", "ExitCode", "OOMKilled", "Error", "StartedAt", "FinishedAt")
     return {
-        **{name: item.get(name) for name in ("Id", "Name", "Path", "Args", "RestartCount")},
+        **{name: item.get(name) for name in ("Id", "Name", "Path", "Args", "Created", "RestartCount")},
         "Image": config.get("Image") or item.get("ImageName"),
         "Environment": environment,
         "WorkingDir": config.get("WorkingDir"),
@@ -236,7 +238,12 @@ def _needed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _container(item: Mapping[str, Any]) -> Container:
     state = item["State"]
-    started = str(state.get("StartedAt") or "")
+    runs = state.get("Status") == "running"
+    restarts = int(item.get("RestartCount") or 0)
+    created, started, ended = (
+        moment(text) for text in (item.get("Created"), state.get("StartedAt"), state.get("FinishedAt"))
+    )
+    lasted = seconds_between(created, ended, restarts) if runs else seconds_between(started, ended)
     argv = (item.get("Path") or "", *(item.get("Args") or ()))
     return Container(
         id=str(item["Id"]),
@@ -247,14 +254,35 @@ def _container(item: Mapping[str, Any]) -> Container:
         working_directory=str(item.get("WorkingDir") or ""),
         state=str(state.get("Status") or ""),
         pid=int(state.get("Pid") or 0) or None,
-        exit_code=int(state.get("ExitCode") or 0),
+        exit_code=None if runs else int(state.get("ExitCode") or 0),
         out_of_memory=bool(state.get("OOMKilled")),
         error=str(state.get("Error") or ""),
-        started="" if started.startswith(_NEVER) else re.sub(r"\.\d+Z?$|Z$", "+00:00", started),
-        restarts=int(item.get("RestartCount") or 0),
+        started=started,
+        ended=ended,
+        lasted=lasted,
+        restarts=restarts,
         service=str(item.get("Service") or ""),
         shm_size=int(item.get("ShmSize") or 0) if item.get("IpcMode") in _OWN_MEMORY else 0,
     )
+
+
+def moment(text: object) -> str:
+    """`2026-11-29T21:31:04.730533+01:00` -> `2026-11-29T20:31:04+00:00`; "" where there is none."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)", str(text))
+    if found is None or found[1] < "1971":
+        return ""
+    try:
+        when = datetime.fromisoformat(f"{found[1]}{found[2].replace('Z', '+00:00')}")
+        return when.astimezone(timezone.utc).isoformat()
+    except (ValueError, OverflowError):
+        return ""
+
+
+def seconds_between(start: str, end: str, runs: int = 1) -> int | None:
+    """How long each of so many runs took on average; None where that is not known."""
+    if not start or not end or runs < 1:
+        return None
+    return int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()) // runs
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

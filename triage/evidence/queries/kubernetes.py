@@ -22,7 +22,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any, ClassVar, Literal
 
 from triage.evidence.environment import is_secret, relevant
@@ -33,6 +32,8 @@ from triage.evidence.queries.containers import (
     LOG_TIMEOUT,
     Container,
     ContainerLog,
+    moment,
+    seconds_between,
 )
 from triage.evidence.queries.files import MAX_FILE, SOURCE, require_json
 from triage.evidence.queries.inside import inside
@@ -235,6 +236,7 @@ def _of_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
         "reason": status.get("reason"),
         "error": status.get("message"),
         "started": status.get("startedAt"),
+        "ended": status.get("finishedAt"),
         "restarts": metadata.get("attempt"),
         "owner": info.get("sandboxID"),
         "shm": OWN_SHM if re.search(r"/sandboxes/|/userdata/shm", mounts.get("/dev/shm", "")) else 0,
@@ -280,17 +282,22 @@ def _state_in_cluster(told: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[s
     """As `kubectl describe` tells it: what it does now, and where that is nothing, how it ended last."""
     states, last = _mapping(told.get("state")), _mapping(told.get("lastState"))
     running, waiting, ended = (_mapping(states.get(name)) for name in ("running", "waiting", "terminated"))
-    if running:
-        return {"state": "running", "started": running.get("startedAt")}
     ended = ended or _mapping(last.get("terminated"))
+    end = {
+        "code": ended.get("exitCode"),
+        "reason": ended.get("reason"),
+        "began": ended.get("startedAt"),
+        "ended": ended.get("finishedAt"),
+    }
+    if running:
+        return {"state": "running", "started": running.get("startedAt"), **end}
     unready = next((each for each in map(_mapping, pod.get("conditions") or ()) if each.get("message")), {})
     about = waiting or pod if waiting or pod.get("reason") else unready
     return {
         "state": waiting.get("reason") or ("exited" if ended else pod.get("reason") or pod.get("phase")),
-        "code": ended.get("exitCode"),
-        "reason": ended.get("reason"),
         "error": about.get("message") or ended.get("message"),
         "started": ended.get("startedAt"),
+        **end,
     }
 
 
@@ -317,6 +324,7 @@ def _containers(text: str) -> tuple[Container, ...]:
 
 
 def _container(item: Mapping[str, Any]) -> Container:
+    started, ended = moment(item.get("started")), moment(item.get("ended"))
     image = str(item.get("image") or "")
     argv = tuple(str(word) for word in item.get("argv") or ())
     if item.get("entrypoint") and _starts_vllm(image):
@@ -333,12 +341,14 @@ def _container(item: Mapping[str, Any]) -> Container:
         exit_code=int(item.get("code") or 0),
         out_of_memory=item.get("reason") == "OOMKilled",
         error=str(item.get("error") or "")[:1000],
-        started=_moment(str(item.get("started") or "")),
+        started=started,
+        ended=ended,
+        lasted=seconds_between(moment(item.get("began")) or started, ended),
         restarts=int(item.get("restarts") or 0),
         shm_size=int(item.get("shm") or 0),
         node=str(item.get("node") or ""),
         owner=str(item.get("owner") or ""),
-        created=_moment(str(item.get("created") or "")),
+        created=moment(item.get("created")),
     )
 
 
@@ -352,18 +362,6 @@ def _expanded(word: str, environment: Mapping[str, str]) -> str:
     return re.sub(
         r"\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)", lambda found: environment.get(found[1], found[0]), word
     )
-
-
-def _moment(text: str) -> str:
-    """`2026-11-29T21:31:04.730533+01:00` -> `2026-11-29T20:31:04+00:00`; "" for none."""
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)", text)
-    if found is None or found[1] < "1971":
-        return ""
-    try:
-        moment = datetime.fromisoformat(f"{found[1]}{found[2].replace('Z', '+00:00')}")
-        return moment.astimezone(timezone.utc).isoformat()
-    except (ValueError, OverflowError):
-        return ""
 
 
 def _words(value: object) -> list[str]:
