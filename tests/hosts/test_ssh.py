@@ -774,8 +774,8 @@ def test_any_login_shell_and_what_its_start_up_files_print(
         refuse = pytest.fail if os.environ.get("TRIAGE_REQUIRE_E2E") == "1" else pytest.skip
         refuse(f"{shell} not found: apt-get install {shell}")
     connection = forced(f'{NOISE} exec {shell} -c "$SSH_ORIGINAL_COMMAND"')
-    told = connection.run(["sh", "-c", "cat; echo own >&2; exit 3"], stdin=b"\ntriage: pid 7\nanswer")
-    assert (told.code, told.stdout, told.stderr) == (3, b"\ntriage: pid 7\nanswer", b"own\n")
+    told = connection.run(["sh", "-c", "cat; echo own >&2; exit 3"], stdin=b"\ntriage: pid 7 timeout\nanswer")
+    assert (told.code, told.stdout, told.stderr) == (3, b"\ntriage: pid 7 timeout\nanswer", b"own\n")
     assert b"".join(connection.stream(["printf", "a b"], timeout=10)) == b"a b"
     assert connection.run(["head", "-c", "70000", "/dev/zero"], limit=69_999).stdout == bytes(69_999)
     words = [

@@ -11,49 +11,52 @@ from triage.hosts.connection import ENVIRONMENT
 
 BANNER = 64 * 1024  # bytes that start-up files may print before a command
 _ODD = re.compile(r"([!\\])")
-_MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10})\n")
+_MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10}) (timeout|setsid|)\n")
 
-# A process group, asked to end, and made to.
-_END = "kill -TERM -{pid} || kill -TERM {pid}; sleep 2; kill -KILL -{pid} || kill -KILL {pid}"
+# The command's process group, asked to end, and made to.
+_END = "kill -TERM -$pid || kill -TERM $pid; sleep 2; kill -KILL -$pid || kill -KILL $pid"
 
-# Under the account's login shell, whatever it is: one POSIX shell that waits and turns a signal into
-# 128+N, and in it one that says its pid, puts `timeout` in front where there is one, and becomes the
-# command: the leader of a process group. The pid is said on both streams: what comes before it was printed
-# by the start-up files of the account, and is no answer. `timeout` keeps the promise of a time limit when the
-# connection is gone without a word, and what has ignored it goes with its group. A command without input is
-# tied to ours: where that ends, because we no longer wait or are no more, the command is ended.
-_OUTER = (
-    'exec 3<&0; if [ "$1" = tied ]; then sh -c "$0" sh "$@" 3<&- </dev/null & pid=$!; '
-    f'(trap "" TERM; read -r _ <&3; {_END.format(pid="$pid")}) >/dev/null 2>&1 & watch=$!; '
-    'else sh -c "$0" sh "$@" <&3 3<&- & pid=$!; watch=; fi; '
-    'exec 2>/dev/null 3<&-; wait $pid; code=$?; [ -z "$watch" ] || kill -KILL $watch; '
+# Under the account's login shell, whatever it is: a POSIX shell that says its pid, starts the command as the
+# leader of a process group, waits, and turns a signal into 128+N. The pid is said on both streams: what comes
+# before it was printed by the start-up files of the account, and is no answer. With it stands what makes the
+# group, which is looked for once. That is `timeout` where there is one: it keeps the promise of a time limit
+# when the connection is gone without a word, and what has ignored it goes with its group. A command without
+# input is tied to ours: where that ends, because we no longer wait or are no more, the command is ended.
+_SHELL = (
+    "export {environment}; exec 3<&0; tied=$0; seconds=$1; lead=$2; shift 2; "
+    'if [ "$lead" = unknown ]; then lead=; '
+    "if timeout -k 1 1 true; then lead=timeout; elif setsid true; then lead=setsid; fi 2>/dev/null; fi; "
+    'said="triage: pid $$ $lead"; printf "\\n%s\\n" "$said"; printf "\\n%s\\n" "$said" >&2; '
+    'if [ "$lead" = timeout ]; then set -- timeout -k 2 "$seconds" "$@"; '
+    'elif [ "$lead" ]; then set -- "$lead" "$@"; fi; '
+    'if [ "$tied" = tied ]; then (exec "$@") 3<&- </dev/null & pid=$!; '
+    '(trap "" TERM; read -r _ <&3; {end}) >/dev/null 2>&1 & watch=$!; '
+    'else (exec "$@") <&3 3<&- & pid=$!; watch=; fi; '
+    'exec 2>/dev/null 3<&-; trap "{end}" TERM; wait $pid; code=$?; [ -z "$watch" ] || kill -KILL $watch; '
     "[ $code -lt 124 ] || kill -KILL -$pid; exit $code"
 )
-_INNER = (
-    'export {environment}; printf "\\ntriage: pid $$\\n"; printf "\\ntriage: pid $$\\n" >&2; '
-    "seconds=$2; shift 2; "
-    'if timeout -k 1 1 true 2>/dev/null; then exec timeout -k 2 "$seconds" "$@"; fi; '
-    'if setsid true 2>/dev/null; then exec setsid "$@"; fi; exec "$@"'
-)
+UNKNOWN = "unknown"
+"""What makes a process group on a host, before that was looked for."""
 
 
-def remote_command(argv: Sequence[str], seconds: int, tied: bool) -> str:
+def remote_command(argv: Sequence[str], seconds: int, tied: bool, lead: str = UNKNOWN) -> str:
     """The line that runs `argv` on a host, for at most `seconds`; `tied` to its input, which is none.
 
-    Raises UsageError for a NUL in it.
+    `lead` is what a command before has found to make a group with. Raises UsageError for a NUL in it.
     """
     if any("\0" in word for word in argv):
         raise UsageError(
             "running", shlex.join(argv)[:200], "a NUL byte cannot be part of a command", "name it without one"
         )
-    inner = _INNER.format(environment=shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items()))
-    words = ["sh", "-c", _OUTER, inner, "tied" if tied else "free", str(seconds), *argv]
+    environment = shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items())
+    shell = _SHELL.format(environment=environment, end=_END)
+    words = ["sh", "-c", shell, "tied" if tied else "free", str(seconds), lead, *argv]
     return " ".join(map(_quoted, words))
 
 
 def ending_command(pid: int) -> str:
-    """The line that ends what runs on a host, and what that has started; it does not wait for it."""
-    return shlex.join(["sh", "-c", f"({_END.format(pid=pid)}) >/dev/null 2>&1 &"])
+    """The line that ends what a remote command runs, by the pid that it said."""
+    return f"kill -TERM {pid}"
 
 
 def _quoted(word: str) -> str:
@@ -63,6 +66,12 @@ def _quoted(word: str) -> str:
     return "".join(
         f"\\{part}" if part in ("!", "\\") else shlex.quote(part) for part in _ODD.split(word) if part
     )
+
+
+def lead_of(stderr: bytes | bytearray) -> str:
+    """What a remote command has found to make a process group with: "" where nothing does."""
+    match = _MARK.search(stderr, 0, BANNER)
+    return match[2].decode() if match else UNKNOWN
 
 
 def pid_of(stderr: bytes | bytearray) -> int | None:

@@ -17,7 +17,15 @@ from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, LostError, Output
 from triage.hosts.options import ConnectionOptions, check
-from triage.hosts.quoting import BANNER, drop_banner, ending_command, pid_of, remote_command
+from triage.hosts.quoting import (
+    BANNER,
+    UNKNOWN,
+    drop_banner,
+    ending_command,
+    lead_of,
+    pid_of,
+    remote_command,
+)
 from triage.hosts.ssh_config import Target, resolve
 from triage.hosts.ssh_line import Line, dial
 
@@ -35,6 +43,7 @@ class SshConnection:
         self._target = target
         self._options = options
         self._line = line
+        self._lead = UNKNOWN
 
     @classmethod
     def open(cls, name: str, options: ConnectionOptions) -> SshConnection:
@@ -70,6 +79,7 @@ class SshConnection:
                 self._lost("running", argv, "the connection ended before the command did")
         if pid_of(capture.stderr) is None and not capture.cut:
             self._no_shell(capture, code)
+        self._lead = lead_of(capture.stderr)
         kept = Capture(limit)
         kept.cut = capture.cut
         if drop_banner(capture.stdout):
@@ -108,7 +118,7 @@ class SshConnection:
     @contextlib.contextmanager
     def _channel(self, argv: Sequence[str], timeout: float, stdin: bytes) -> Iterator[paramiko.Channel]:
         """A channel on which `argv` has been started. Without input it ends with the channel."""
-        command = remote_command(argv, math.ceil(timeout) + 1, tied=not stdin)
+        command = remote_command(argv, math.ceil(timeout) + 1, not stdin, self._lead)
         try:
             channel = self._session()
             # exec_command would wait for ever
