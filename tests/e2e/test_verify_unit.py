@@ -22,12 +22,16 @@ from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
+from triage.verify.activity import Watch
 from triage.verify.client import client_of
 from triage.verify.drain import running
-from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started
+from triage.verify.dropin import DropIn, command_of
+from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started, ignore
 from triage.verify.exclusion import alone
 from triage.verify.history import History
+from triage.verify.model import Start
 from triage.verify.plan import Shape
+from triage.verify.readiness import restart_and_wait
 from triage.verify.run import Options, verify
 from triage.verify.service import SystemdService
 from triage.verify.tool import measure
@@ -43,6 +47,40 @@ Environment=START=ready MODE=ok
 EnvironmentFile=-/etc/engine.env
 ExecStart=/usr/bin/python3 /opt/server.py {port} ${{MODE}} ${{START}}
 {restart}
+"""
+TOLD = """\
+[Service]
+Type={kind}
+PIDFile=/run/told.pid
+Environment=PYTHONPATH=/opt/engine START=ready
+EnvironmentFile=-/etc/engine.env
+ExecStart=/usr/bin/python3 -m sglang.launch_server --port {port}
+"""
+# A service that notifies, or one whose first process ends once the one that it made serves.
+LAUNCH = """\
+import os, socket, sys
+sys.path.insert(0, "/opt")
+import server
+
+class Telling(server.FakeServer):
+    def __enter__(self):
+        entered = super().__enter__()
+        if "NOTIFY_SOCKET" in os.environ:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+                to.sendto(b"READY=1", os.environ["NOTIFY_SOCKET"])
+        os.write(write, b"ready")
+        return entered
+
+read, write = os.pipe()
+child = 0 if "NOTIFY_SOCKET" in os.environ else os.fork()
+if child:
+    os.close(write)
+    os.read(read, 1)
+    with open("/run/told.pid", "w") as file:
+        file.write(f"{child}\\n")
+    sys.exit()
+server.FakeServer = Telling
+server.main(int(sys.argv[sys.argv.index("--port") + 1]), "ok", os.environ["START"])
 """
 LEFT = "ls -d /tmp/triage-tool-*; pgrep -fx 'sleep 4711'; pgrep -f '[o]utput-file /tmp/triage-tool-'"
 TOOL = "import subprocess; subprocess.run(['sleep', '4711'])"
@@ -159,6 +197,39 @@ def test_a_unit_that_dies_or_hangs_ends_the_wait(host: Box, connection: Connecti
     result = verify(connection, deployment(host), QUICK, history=History(tmp_path))
     assert (result.verdict, result.start.ready, result.start.died) == ("failed", True, False)
     assert result.reason == "ready, but one request failed: status 500: EngineDeadError"
+
+
+@pytest.mark.parametrize("kind", ["notify", "forking"])
+def test_a_unit_that_says_when_it_is_up(host: Box, connection: Connection, kind: str):
+    """By sd_notify, or by the end of its first process: with another command for a while, and hanging."""
+    name = f"{kind}.service"
+    unit = dataclasses.replace(deployment(host), name=name, unit=name)
+    host.put("/opt/engine/sglang/launch_server.py", LAUNCH)
+    host.put(f"/etc/systemd/system/{name}", TOLD.format(kind=kind, port=unit.port))
+    host.run(["systemctl", "daemon-reload"], check=True)
+
+    def started() -> Start:
+        service, watch = SystemdService(connection, name), Watch(connection)
+        return restart_and_wait(
+            service,
+            client_of(connection, unit),
+            timeout=300,
+            restart_budget=0,
+            on_event=ignore,
+            watch=watch,
+            patience=1.0,
+        ).start
+
+    own, dropin = command_of(connection, name), DropIn(connection, name, "stop")
+    dropin.write(dataclasses.replace(own, argv=(*own.argv, "--tp-size", "2")), limit=100)
+    found = started()
+    assert found.ready, found
+    assert b"--tp-size" in connection.run(["cat", f"/proc/{found.pid}/cmdline"]).stdout
+    dropin.remove()
+    wait_for(host, name, "ActiveState", "inactive")
+    assert command_of(connection, name) == own
+    start(host, "hangs")
+    assert started().failure.startswith("it hangs: no line for ")
 
 
 @pytest.mark.parametrize("budget", [0, 1])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.verify.server import FakeServer
+from tests.verify.test_readiness import Scripted
 from triage.errors import RefusedError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
@@ -13,7 +14,8 @@ from triage.verify import measure
 from triage.verify.events import Concluded, Event, LoadEnded, LoadStarted, Ready, Sampled, Started
 from triage.verify.history import History
 from triage.verify.model import Verification
-from triage.verify.run import Options, verify
+from triage.verify.run import STARTING, Options, verify
+from triage.verify.service import ServiceState
 
 QUICK = Options(
     timeout=60, requests=2, repeats=2, most_repeats=2, concurrency=3, max_tokens=8, prompt_tokens=6
@@ -87,6 +89,16 @@ def test_a_death_while_starting_is_the_result_and_is_stored(engine, tmp_path: Pa
     assert result.reason == result.start.failure
     assert isinstance(events[-1], Concluded)
     assert list(History(tmp_path / "history").read("local", "engine")) == [result]
+
+
+def test_one_that_its_manager_still_counts_as_starting_is_said_to_be(tmp_path: Path):
+    """As a unit of Type=notify whose engine never says that it is up."""
+    mute = Scripted(ServiceState("activating", "one", None, pending=True))
+    with FakeServer() as server:
+        deployment = Deployment("mute", port=server.port, python="python3")
+        options = replace(QUICK, restart=False, requests=0)
+        result = verify(LocalConnection(), deployment, options, service=mute, history=History(tmp_path))
+    assert (result.start.ready, result.notes) == (True, (STARTING,))
 
 
 def test_a_death_under_load_is_found(engine, tmp_path: Path):

@@ -34,6 +34,7 @@ from triage.verify.service import Service, service_of
 __all__ = ["Options", "verify"]
 
 DYING = 10.0  # seconds that an engine may take to end after the request that killed it
+STARTING = "it answers, but its manager counts it as starting, and may end it when its time for that is up"
 
 
 def verify(
@@ -197,7 +198,8 @@ class _Run:
             if state.dead or state.run != result.start.invocation:
                 break
             if time.monotonic() >= end:
-                return result
+                starts = state.pending and state.active == "activating"
+                return replace(result, notes=(*result.notes, STARTING)) if starts else result
             time.sleep(0.5)
         start = replace(result.start, died=True)
         return _failed(

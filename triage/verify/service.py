@@ -24,7 +24,8 @@ class ServiceState:
     """The state of a service at one moment.
 
     `run` names one start of it: systemd's InvocationID, or `pid:birth` of a process; "" before the
-    first. `active` is systemd's ActiveState. `pending`: its manager still works on a start or a stop.
+    first. `active` is systemd's ActiveState. `pid` is that of what starts it, while that is all there is.
+    `pending`: its manager still works on a start or a stop.
     """
 
     active: str
@@ -70,7 +71,10 @@ class SystemdService:
     `own`: of the connecting user's own systemd, where it needs nothing.
     """
 
-    _PROPERTIES = "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ExecMainCode,ExecMainStatus,Job"
+    _PROPERTIES = (
+        "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ControlPID,Job,"
+        "ExecMainCode,ExecMainStatus"
+    )
 
     def __init__(self, connection: Connection, unit: str, own: bool = False) -> None:
         if not re.fullmatch(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*", unit):
@@ -94,11 +98,11 @@ class SystemdService:
                 f"systemd says {found['LoadState']}",
                 there(self._connection.name, "systemctl list-units --type=service"),
             )
-        pid = found.get("MainPID", "")
+        pids = (found.get(name, "") for name in ("MainPID", "ControlPID"))
         return ServiceState(
             active=found.get("ActiveState", ""),
             run=found.get("InvocationID", ""),
-            pid=int(pid) if pid.isdecimal() and pid != "0" else None,
+            pid=next((int(pid) for pid in pids if pid.isdecimal() and pid != "0"), None),
             detail=_in_words(found),
             pending=found.get("Job", "0") not in ("", "0"),
             restarting=_restarts(found),
