@@ -12,11 +12,18 @@ import urllib.request
 
 import pytest
 
+from tests.verify.conftest import free_port
 from triage.hosts.local import LocalConnection
 from triage.verify.client import Client
 
 WORDS = "--requests 2 --repeats 2-2 --concurrency 2 --max-tokens 8 --prompt-tokens 16"
 BRIEF = tuple(WORDS.split())
+
+
+@pytest.fixture
+def port():
+    """Boxes share this machine's loopback."""
+    return free_port()
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def triage(box, tmp_path):
 
 
 def tells_what_runs(port):
-    """A server that has one request says so, and none afterwards. Boxes share this machine's loopback."""
+    """A server that has one request says so, and none afterwards."""
     body = json.dumps({"model": "tiny", "prompt": "a", "max_tokens": 24, "ignore_eos": True}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, headers)

@@ -17,7 +17,6 @@ from tests.e2e.real.conftest import BRIEF, show, tells_what_runs
 
 HOST = "real01"
 UNIT = "sglang-tiny.service"
-PORT = 18100
 RULE, PATCH = "sglang-pp-value-head-dim", "sglang-triton-value-head-dim"
 ENVIRONMENT = {
     "SGLANG_USE_CPU_ENGINE": "1",
@@ -31,10 +30,10 @@ ENVIRONMENT = {
 }
 
 
-def unit(place: Path, models: Path) -> str:
+def unit(place: Path, models: Path, port: int) -> str:
     command = (
         f"{place}/bin/python -m sglang.launch_server --model-path {models}/tiny-llama-8L "
-        f"--served-model-name tiny --device cpu --host 127.0.0.1 --port {PORT} "
+        f"--served-model-name tiny --device cpu --host 127.0.0.1 --port {port} "
         "--attention-backend triton --disable-overlap-schedule "
         "--pp-size 4 --max-total-tokens 8192 --context-length 2048 --triton-attention-num-kv-splits 1"
     )
@@ -43,9 +42,9 @@ def unit(place: Path, models: Path) -> str:
 
 
 @pytest.fixture
-def box(rootfs):
+def box(rootfs, port):
     place, models = environments.sglang(), environments.models()
-    files = {f"/etc/systemd/system/{UNIT}": unit(place, models)}
+    files = {f"/etc/systemd/system/{UNIT}": unit(place, models, port)}
     with Box(HOST, binds=[*interpreter(), Bind(models)], overlays=[Overlay(place)], files=files) as box:
         box.run(["systemctl", "daemon-reload"])
         yield box
@@ -53,7 +52,7 @@ def box(rootfs):
 
 @pytest.mark.real
 @pytest.mark.timeout(2400)
-def test_the_story_on_a_real_sglang(box, triage):
+def test_the_story_on_a_real_sglang(box, triage, port):
     died = triage("verify", HOST, "--unit", UNIT, "--timeout", "600", code=1)
     assert died["verdict"] == "failed"
     assert died["diagnosis"]["incidents"][-1]["diagnoses"][0]["rule"] == RULE
@@ -69,5 +68,5 @@ def test_the_story_on_a_real_sglang(box, triage):
     assert proof["sample"]
     print(f"ready after {proof['start']['seconds']:.0f} s; it answers {proof['sample']!r}")
     show(proof)
-    tells_what_runs(PORT)
+    tells_what_runs(port)
     assert triage("diagnose", HOST)["incidents"] == []

@@ -16,7 +16,6 @@ from tests.e2e.real.conftest import BRIEF, show, tells_what_runs
 
 HOST = "real02"
 UNIT = "vllm-tiny.service"
-PORT = 18000
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnuma.so.1"  # the wheel is linked to it, and the box lacks it
 RULE, PATCH = "vllm-pp-intermediate-tensors", "vllm-eager-intermediate-tensors"
 ENVIRONMENT = {
@@ -33,19 +32,19 @@ ENVIRONMENT = {
 }
 
 
-def unit(place: Path, models: Path) -> str:
+def unit(place: Path, models: Path, port: int) -> str:
     command = (
         f"{place}/bin/python {place}/bin/vllm serve {models}/tiny-llama-8L --served-model-name tiny "
-        f"--host 127.0.0.1 --port {PORT} --max-model-len 2048 --enforce-eager -pp 2"
+        f"--host 127.0.0.1 --port {port} --max-model-len 2048 --enforce-eager -pp 2"
     )
     variables = "\n".join(f"Environment={name}={value}" for name, value in ENVIRONMENT.items())
     return f"[Unit]\nDescription=vLLM\n[Service]\n{variables}\nExecStart={command}\nTimeoutStopSec=30\n"
 
 
 @pytest.fixture
-def box(rootfs):
+def box(rootfs, port):
     place, models = environments.vllm(), environments.models()
-    files = {f"/etc/systemd/system/{UNIT}": unit(place, models), LIBRARY: Path(LIBRARY).read_bytes()}
+    files = {f"/etc/systemd/system/{UNIT}": unit(place, models, port), LIBRARY: Path(LIBRARY).read_bytes()}
     with Box(HOST, binds=[*interpreter(), Bind(models)], overlays=[Overlay(place)], files=files) as box:
         box.run(["systemctl", "daemon-reload"])
         yield box
@@ -53,7 +52,7 @@ def box(rootfs):
 
 @pytest.mark.real
 @pytest.mark.timeout(2400)
-def test_an_eager_pipeline_answers_after_the_patch(box, triage):
+def test_an_eager_pipeline_answers_after_the_patch(box, triage, port):
     died = triage("verify", HOST, "--unit", UNIT, "--timeout", "900", *BRIEF, code=1)
     assert died["verdict"] == "failed"
     assert died["diagnosis"]["incidents"][-1]["diagnoses"][0]["rule"] == RULE
@@ -64,7 +63,7 @@ def test_an_eager_pipeline_answers_after_the_patch(box, triage):
     assert proof["sample"]
     print(f"ready after {proof['start']['seconds']:.0f} s; it answers {proof['sample']!r}")
     show(proof)
-    tells_what_runs(PORT)
+    tells_what_runs(port)
 
 
 @pytest.mark.real
