@@ -32,6 +32,9 @@ pytestmark = pytest.mark.e2e
 SERVER = """\
 import os, signal, sys, time
 print("serves", sys.argv[1:], flush=True)
+while "--slow" in sys.argv:
+    sum(range(1_000_000))
+    time.sleep(0.02)
 if "--live" in sys.argv:
     time.sleep(1000)
 print("last words", flush=True)
@@ -80,6 +83,7 @@ def box() -> Iterator[Box]:
         "/etc/systemd/user/dbus.service": BUS,
         f"{PLACE}/dead.service": f'{UNIT} --model-path "/srv/a model" --pp-size 8\n',
         f"{PLACE}/live.service": f"{UNIT} --live --tp 4\n",
+        f"{PLACE}/slow.service": f"{UNIT} --slow\n",
     }
     with Box("gpu-own", files=files) as running:
         running.run(SETUP, check=True)
@@ -174,6 +178,21 @@ def test_one_that_dies_while_it_starts_ends_the_wait(connection: Connection, tmp
     assert (result.verdict, result.start.died) == ("failed", True)
     assert result.reason.endswith("failed, result signal, status 9/KILL")
     assert LogLine("last words") in events
+
+
+@pytest.mark.parametrize(
+    ("unit", "reason"), [("live", "it hangs: no line for "), ("slow", "not ready after 6 s; ")]
+)
+def test_a_hang_is_told_from_a_slow_load(
+    connection: Connection, tmp_path: Path, unit: str, reason: str
+) -> None:
+    (found,) = discover(LiveEvidence(connection), unit)
+    events: list[Event] = []
+    options, history = Options(timeout=6, patience=2.0), History(tmp_path)
+    result = verify(connection, replace(found, port=9), options, events.append, history=history)
+    assert (result.verdict, result.start.died) == ("failed", False)
+    assert result.reason.startswith(reason)
+    assert any(isinstance(event, LogLine) and event.text.startswith("serves") for event in events)
 
 
 def test_a_unit_that_is_not_there(connection: Connection) -> None:
