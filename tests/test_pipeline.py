@@ -60,6 +60,9 @@ class Edited:
         self._evidence, self._now = RecordedEvidence(read_case(case)), now
         self.origin = self._evidence.origin
 
+    def foresee(self, queries):
+        pass
+
     def ask(self, query):
         answer = self._evidence.ask(query)
         if isinstance(query, UnitCommand):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.evidence.conftest import ScriptedHost
@@ -9,6 +11,7 @@ from triage.evidence.model import Unanswered
 from triage.evidence.queries import GpuInventory, OsRelease, ReadFile
 from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output
+from triage.hosts.connection import Command
 
 TOKEN = "hf_" + "a1" * 16
 
@@ -19,6 +22,32 @@ def test_a_question_is_asked_once(host: ScriptedHost) -> None:
     assert evidence.ask(OsRelease()).value == evidence.ask(OsRelease()).value == {"ID": "debian"}
     assert len(host.asked) == 1
     assert (evidence.origin.kind, evidence.origin.name) == ("host", "gpu01")
+
+
+class Far(ScriptedHost):
+    """A host on which commands can be run as one; the last one of several is held up."""
+
+    def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
+        self.together = [command.argv for command in commands]
+        return tuple(self.run(each.argv, timeout=each.timeout, limit=each.limit) for each in commands[:-1])
+
+
+def test_what_is_foreseen_is_asked_at_once_and_what_had_no_answer_alone() -> None:
+    host = Far(files={"/a": "a", "/b": "b", "/c": f"key {TOKEN}"})
+    evidence = host.evidence
+    assert evidence.ask(ReadFile("/a")).value == "a"
+    evidence.foresee([ReadFile(f"/{name}") for name in ("a", "b", "none", "c")])
+    assert len(host.together) == 3
+    answers = [evidence.ask(ReadFile(f"/{name}")) for name in ("b", "none", "c")]
+    assert [answer.value for answer in answers] == ["b", None, "key <token-1>"]
+    assert "No such file" in answers[1].missing
+    assert len(host.asked) == 4
+    assert len(evidence.recorded) == 4
+
+
+def test_nothing_is_foreseen_of_a_host_that_is_near(host: ScriptedHost) -> None:
+    host.evidence.foresee([ReadFile("/a"), ReadFile("/b")])
+    assert not host.asked
 
 
 def test_a_missing_answer_says_why_and_what_would_get_it(host: ScriptedHost) -> None:

@@ -31,7 +31,7 @@ from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Query
 from triage.hosts import Connection, ConnectionOptions, open_connection
-from triage.hosts.connection import LostError
+from triage.hosts.connection import Command, Joining, LostError
 from triage.hosts.ssh import SshConnection
 
 MEGABYTE = 1_000_000
@@ -68,6 +68,16 @@ def gone(marker: str, within: float = 10.0) -> bool:
 def test_runs_a_command_and_keeps_both_streams_and_the_status_apart(connection: Connection) -> None:
     output = connection.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert (output.code, output.stdout, output.stderr, output.cut) == (3, b"out\n", b"err\n", "")
+
+
+def test_several_commands_at_once(connection: Connection) -> None:
+    assert isinstance(connection, Joining)
+    said = ("sh", "-c", 'echo "$1"; echo err >&2; exit 3', "sh", "it's !\\ $HOME")
+    asked = [Command(("printf", "a\\0b")), Command(said), Command(("sh", "-c", "kill -9 $$"))]
+    one, two, three = connection.run_each(asked)
+    assert (one.code, one.stdout, one.stderr) == (0, b"a\0b", b"")
+    assert (two.code, two.stdout, two.stderr) == (3, b"it's !\\ $HOME\n", b"err\n")
+    assert (three.code, three.stdout) == (-9, b"")
 
 
 def test_names_and_address(connection: Connection, server: Server) -> None:

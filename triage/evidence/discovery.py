@@ -45,6 +45,7 @@ from triage.evidence.queries import (
     Belonging,
     ClusterContainers,
     Containers,
+    PodmanStorage,
     Process,
     ProcessArguments,
     ProcessDirectory,
@@ -164,13 +165,16 @@ class _Host:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
+        evidence.foresee((ServiceUnits(), Processes(), WhoAmI(), PodmanStorage()))
         self.units = self.evidence.ask(ServiceUnits())
         self.processes = self.evidence.ask(Processes())
         self.by_pid = {process.pid: process for process in self.processes.value or ()}
         self.by_id = {unit.id: unit for unit in self.units.value or ()}
         self.own_units = evidence.ask(UserServiceUnits()).value if self._has_own_manager() else ()
         self.own_by_id = {unit.id: unit for unit in self.own_units or ()}
-        self.belongs = {pid: self._belongs(pid) for pid in self._serving_processes()}
+        serving = self._serving_processes()
+        evidence.foresee([ProcessGroup(pid) for pid in serving])
+        self.belongs = {pid: self._belongs(pid) for pid in serving}
         commands = [each.args for each in self.by_pid.values()]
         self.is_node = is_node(commands)
         self.containers = containers(evidence, commands)
@@ -418,6 +422,7 @@ class _Host:
 
     def _running(self, deployment: Deployment, pid: int, planned: Launch | None) -> Deployment:
         """Completed with what the process itself says."""
+        self.evidence.foresee((ProcessArguments(pid), ProcessEnvironment(pid), ProcessDirectory(pid)))
         argv = self.evidence.ask(ProcessArguments(pid)).value or tuple(self.by_pid[pid].args.split())
         environment = self.evidence.ask(ProcessEnvironment(pid)).value
         directory = self.evidence.ask(ProcessDirectory(pid)).value

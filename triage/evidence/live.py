@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.evidence.recorded import Recorded, answer_from
 from triage.evidence.redaction import Redactor
-from triage.hosts.connection import Connection, LostError, Output
+from triage.hosts.connection import Command, Connection, Joining, LostError, Output
 
 T = TypeVar("T")
 PATIENCE = 4
@@ -46,19 +47,34 @@ class LiveEvidence:
         """The host's answer. Raises UnreachableError when the host is lost."""
         key = query.key
         if key not in self._answers:
-            self._recorded[key] = recorded = self._fetch(query)
-            self._answers[key] = answer_from(query, recorded)
+            self._keep(query, self._fetch(query))
         return cast("Answer[T]", self._answers[key])
 
-    def _fetch(self, query: Query[Any]) -> Recorded:
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """Ask a host that is far at once what reads no input and was not asked. Raises as `ask`."""
+        new = [query for query in queries if query.key not in self._answers and not query.stdin()]
+        connection = self._connection
+        if len(new) < 2 or self._late >= PATIENCE or not isinstance(connection, Joining):
+            return
+        commands = [Command(each.argv(), each.timeout, each.limit) for each in new]
+        outputs = _twice(lambda: connection.run_each(commands))
+        for query, output in zip(new, outputs, strict=False):  # fewer where one ran into a limit
+            self._keep(query, self._fetch(query, output))
+
+    def _keep(self, query: Query[Any], recorded: Recorded) -> None:
+        self._recorded[query.key] = recorded
+        self._answers[query.key] = answer_from(query, recorded)
+
+    def _fetch(self, query: Query[Any], output: Output | None = None) -> Recorded:
+        """What is kept of the answer to a query; `output` is that of its command, where it was run."""
         command = self._redactor.redact(shlex.join(query.argv()))
         if self._late >= PATIENCE:
             why = f"not asked: the host did not end {PATIENCE} answers in a row in time"
             return Recorded(query.key, command, missing=why)
-        output = self._run(query, query.argv())
+        output = self._timed(output or self._run(query, query.argv()))
         lesser = query.lesser()
         if lesser and query.falls_short(output):
-            command, output = self._redactor.redact(shlex.join(lesser)), self._run(query, lesser)
+            command, output = self._redactor.redact(shlex.join(lesser)), self._timed(self._run(query, lesser))
         try:
             text = query.decode(output)
         except Unanswered as reason:
@@ -74,9 +90,15 @@ class LiveEvidence:
         def asked() -> Output:
             return self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
 
-        try:
-            output = asked()
-        except LostError:  # a question changes nothing
-            output = asked()
+        return _twice(asked)
+
+    def _timed(self, output: Output) -> Output:
         self._late = self._late + 1 if output.cut == "time" else 0
         return output
+
+
+def _twice(asked: Callable[[], T]) -> T:
+    try:
+        return asked()
+    except LostError:  # a question changes nothing
+        return asked()

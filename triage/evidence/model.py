@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from triage.hosts.connection import DEFAULT_TIMEOUT, Output, why_cut
 
@@ -118,6 +118,10 @@ class Evidence(Protocol):
     def origin(self) -> Origin: ...
 
     def ask(self, query: Query[T]) -> Answer[T]: ...
+
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """Say what will be asked, so that a host can be asked it at once."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from triage.evidence.model import Answer, Deployment, Evidence, Origin, Query
 from triage.evidence.queries import ClusterContainers, PodLog, ReadPodFile, TreeInside
@@ -22,6 +23,9 @@ class FromAfar:
     @property
     def origin(self) -> Origin:
         return self._evidence.origin
+
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """Nothing is gained: each is asked through kubectl."""
 
     def ask(self, query: Query[T]) -> Answer[T]:
         if type(query) in OF_THE_CLUSTER:

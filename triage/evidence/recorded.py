@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.hosts.connection import why_cut
@@ -50,6 +51,9 @@ class RecordedEvidence:
     def origin(self) -> Origin:
         return Origin("case", self._case.name)
 
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """There is no host to be asked."""
+
     def ask(self, query: Query[T]) -> Answer[T]:
         recorded = self._recorded.get(query.key)
         if recorded is None:
@@ -66,6 +70,9 @@ class LogEvidence:
     @property
     def origin(self) -> Origin:
         return Origin("log", self._name)
+
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """There is no host to be asked."""
 
     def ask(self, query: Query[T]) -> Answer[T]:
         return Answer(query, None, "only a log was given", command=shlex.join(query.argv()))

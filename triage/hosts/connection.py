@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from triage.errors import UnreachableError
 
@@ -28,6 +28,15 @@ class Output:
     stdout: bytes
     stderr: bytes = b""
     cut: Literal["", "bytes", "time"] = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One that reads no input, and its limits: as for `Connection.run`."""
+
+    argv: tuple[str, ...]
+    timeout: float = DEFAULT_TIMEOUT
+    limit: int = DEFAULT_LIMIT
 
 
 class LostError(UnreachableError):
@@ -78,3 +87,15 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A connection to a machine that is far: several commands can go there as one."""
+
+    def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
+        """The outputs of commands that depend on nothing of each other, and read no input.
+
+        Where one runs into a limit, there may be none of those after it. Raises as `run`.
+        """
+        ...

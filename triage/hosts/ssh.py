@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 import select
 import threading
 import time
@@ -15,7 +16,8 @@ import paramiko
 
 from triage.errors import UnreachableError
 from triage.hosts.capture import CHUNK, Capture
-from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, LostError, Output
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Command, LostError, Output
+from triage.hosts.joined import code_of, joined, parted
 from triage.hosts.options import ConnectionOptions, check
 from triage.hosts.quoting import (
     BANNER,
@@ -86,7 +88,12 @@ class SshConnection:
             kept.add("stdout", capture.stdout)
         drop_banner(capture.stderr)
         kept.add("stderr", capture.stderr)
-        return kept.output(128 - code if 128 < code <= 192 else code)
+        return kept.output(code_of(code))
+
+    def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
+        mark = secrets.token_hex(16)
+        all_ = joined(commands, mark)
+        return parted(self.run(all_.argv, timeout=all_.timeout, limit=all_.limit), commands, mark)
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
         deadline = time.monotonic() + timeout

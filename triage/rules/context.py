@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from triage.evidence.asran import as_it_ran
+from triage.evidence.containers import container_of, file_in
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
@@ -73,6 +75,18 @@ class Context:
         if logged is not None:
             return Argument(logged, now if now is not None and now != logged else None)
         return None if now is None else Argument(now)
+
+    def foresee(self, patches: Iterable[str]) -> None:
+        """Say that the source of the frames, and that which the patches name, is about to be read."""
+        root = self.deployment.package_root.rstrip("/")
+        if not root:
+            return
+        known = [self.patches[each].modules for each in patches if each in self.patches]
+        modules = [module.replace(".", "/") for each in known for module in each]
+        paths = [frame.file for frame in self.frames.values() if frame.file.startswith(f"{root}/")]
+        paths += [f"{posixpath.dirname(root)}/{module}.py" for module in modules]
+        container = container_of(self.deployment)
+        self.evidence.foresee([file_in(container, path) for path in dict.fromkeys(paths)])
 
     def plan(self, patch_id: str) -> Plan | None:
         """The patch's plan on the tree that serves; None without such a patch, or with nothing but a log."""

@@ -12,6 +12,7 @@ from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Fault, Incident
 from triage.patching.model import SourceTree
 from triage.rules import elsewhere, probes, witness
+from triage.rules.checks import PatchState
 from triage.rules.context import Context
 from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Remedy, Verdict
 from triage.rules.match import Match, match
@@ -91,6 +92,8 @@ def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
 
 def _apply(matched: Match, context: Context) -> Diagnosis:
     rule = matched.rule
+    asking = (*rule.probes, *rule.falsifiers)
+    context.foresee([probe.patch for probe in asking if isinstance(probe, PatchState)])
     findings = [
         Finding("log", "pass", _what_matched(matched)),
         *witness.findings(context),

@@ -1,0 +1,72 @@
+"""Several commands in one: each gives what it gives alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from triage.hosts import Output
+from triage.hosts.connection import Command
+from triage.hosts.joined import joined, parted
+from triage.hosts.local import LocalConnection
+
+MARK = "5eb63bbbe01eeed093cb22bb8f5acdc3"
+COMMANDS = (
+    ("printf", "%s", "no end of line"),
+    ("sh", "-c", "echo out; echo err >&2; exit 3"),
+    ("true",),
+    ("sh", "-c", "kill -KILL $$"),
+    ("no-such-program", "it's", "$HOME `id`"),
+    ("printf", r"\000\377\n\n%s 7\n", "5eb63bbbe01eeed093cb22bb8f5acdc4"),
+    ("sh", "-c", "cat; echo $0 $#"),
+    ("printf", "%s|", "", "a b", "*", "\\", "!", "line\nline"),
+)
+
+
+def commands(*of: Sequence[str], timeout: float = 20.0, limit: int = 1000) -> list[Command]:
+    return [Command(tuple(argv), timeout, limit) for argv in of]
+
+
+def run(asked: Sequence[Command]) -> tuple[Output, ...]:
+    command = joined(asked, MARK)
+    output = LocalConnection().run(command.argv, timeout=command.timeout, limit=command.limit)
+    return parted(output, asked, MARK)
+
+
+def alone(command: Command) -> Output:
+    return LocalConnection().run(command.argv, timeout=command.timeout, limit=command.limit)
+
+
+def test_each_gives_what_it_gives_alone() -> None:
+    asked = commands(*COMMANDS)
+    for command, output in zip(asked, run(asked), strict=True):
+        wanted = alone(command)
+        assert (output.code, output.stdout, output.cut) == (wanted.code, wanted.stdout, wanted.cut)
+        if command.argv[0] == "sh" and wanted.code in (0, 3):  # of a signal the shell says something, too
+            assert output.stderr == wanted.stderr
+
+
+def test_who_prints_too_much_has_no_more_than_its_own() -> None:
+    endless = ("sh", "-c", "echo much >&2; exec cat /dev/zero")
+    first, second = run(commands(("echo", "first"), endless, ("echo", "third")))
+    assert first == Output(0, b"first\n")
+    assert second == Output(None, bytes(1000), second.stderr, "bytes")
+
+
+def test_a_little_too_much_leaves_those_after_it_whole() -> None:
+    first, second = run(commands(("head", "-c", "1500", "/dev/zero"), ("echo", "second")))
+    assert first == Output(None, bytes(1000), b"", "bytes")
+    assert second == Output(0, b"second\n")
+
+
+def test_who_does_not_end_keeps_what_came_and_holds_up_those_after_it() -> None:
+    slow = ("sh", "-c", "echo begun; echo why >&2; exec sleep 30")
+    first, second = run(commands(("echo", "first"), slow, ("echo", "third"), timeout=1.0))
+    assert first == Output(0, b"first\n")
+    assert second == Output(None, b"begun\n", b"why\n", "time")
+
+
+@pytest.mark.parametrize("printed", [b"", b"garbage\n", b"\n" + MARK.encode()[:-1] + b" 0\n"])
+def test_a_shell_that_does_not_part_them_has_answered_none(printed: bytes) -> None:
+    assert parted(Output(1, printed), commands(("echo", "out")), MARK) == ()
