@@ -94,6 +94,15 @@ def test_the_fix_is_seen_in_any_layout() -> None:
     assert found("x = a.pool.get(b.pool.first)\n").fixed == ()
 
 
+def test_a_fix_may_hold_what_it_is_the_fix_of() -> None:
+    wrap = {"find": "load($X)", "replace": "own(load($X))"}
+    result = found("load(a)\nfor x in own(load(b)):\n    pass\n", **wrap)
+    assert result.new == b"own(load(a))\nfor x in own(load(b)):\n    pass\n"
+    assert ([site.line for site in result.sites], [site.line for site in result.fixed]) == ([1], [2])
+    elsewhere = found("def f():\n    load(a)\nown(load(b))\nload(c)\n", **wrap, inside="f")
+    assert [site.line for site in elsewhere.outside] == [4]
+
+
 def test_further_shapes_of_the_fix_and_of_the_defect() -> None:
     result = found("x = pool.width()\ny = pool.get(layer)\n", fixed=["$P.width()"], suspect=["$P.get($X)"])
     assert ([site.line for site in result.fixed], [site.line for site in result.suspect]) == ([1], [2])

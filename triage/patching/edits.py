@@ -32,19 +32,13 @@ class Found:
     new: bytes | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Place:
     """A match, and where it stands."""
 
     segment: Segment
     match: Match
     elsewhere: bool = False  # a fix that does not stand at the statement that has the defect
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Place) and self.match.node is other.match.node
-
-    def __hash__(self) -> int:
-        return id(self.match.node)
 
     @property
     def span(self) -> Span:
@@ -74,13 +68,13 @@ def look(edit: Edit, path: str, data: bytes) -> Found:
         mended = _mended(edit, segment, scopes)
         found = _places(edit, (edit.find,), segment, scopes)
         if not (edit.keeps and any(place.elsewhere for place in mended)):
-            inside += [place for place in found if place not in mended]
+            inside += [place for place in found if not _within(place, mended)]
         fixed += mended
         suspect += _places(edit, edit.suspect, segment, scopes)
         if edit.inside:
             everywhere = _places(edit, (edit.find,), segment, [segment.module])
             known = found + _mended(edit, segment, [segment.module])
-            outside += [place for place in everywhere if place not in known]
+            outside += [place for place in everywhere if not _within(place, known)]
 
     made = [(place, _changes(edit, source, place)) for place in inside]
     suspect += [place for place, own in made if own is None]
@@ -105,6 +99,13 @@ def where(shapes: Sequence[str], path: str, data: bytes) -> tuple[Site, ...]:
         for shape in shapes
         for match in pattern.find(shape, segment.module)
     )
+
+
+def _within(place: _Place, others: Iterable[_Place]) -> bool:
+    """Is a place one of some others, or a part of one, as `x` is of its fix `g(x)`?"""
+    start, end = place.span
+    spans = [other.span for other in others if other.segment is place.segment]
+    return any(first <= start and end <= last for first, last in spans)
 
 
 def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list[_Place]:
