@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import posixpath
 import shlex
 
 import pytest
@@ -14,6 +15,7 @@ from triage.evidence.commandline import (
     recognise,
     recognise_script,
 )
+from triage.evidence.shellscript import unknown_in
 
 ENGINES = [
     ("/v/bin/python -m sglang.launch_server --model-path M", "sglang"),
@@ -266,8 +268,96 @@ def test_an_environment_of_conda_that_nobody_can_place_is_not_guessed() -> None:
     assert "PATH" not in launch.environment
 
 
+SCRIPT = """#!/bin/bash
+MODEL=$1; TP=${2:-1}
+shift 2
+exec bin/python -m sglang.launch_server --model-path "$MODEL" --tp "$TP" --port ${1:-30000} "${@}"
+"""
+
+
+def test_the_arguments_of_a_script() -> None:
+    launch = recognise_script(SCRIPT, given=("/srv/k2", "8", "31000", "--dp", "2"))
+    assert launch is not None
+    expected = "bin/python -m sglang.launch_server --model-path /srv/k2 --tp 8 --port 31000 31000 --dp 2"
+    assert launch.argv == tuple(expected.split())
+
+
+def test_arguments_that_a_script_was_not_given() -> None:
+    launch = recognise_script(SCRIPT)
+    assert launch is not None
+    assert launch.argv[4] == "$1"
+    assert unknown_in(launch.argv[4]) == ("1",)
+    assert launch.argv[6:] == ("1", "--port", "30000")
+
+
+def test_the_arguments_of_a_shell_line() -> None:
+    launch = recognise(("/bin/sh", "-c", 'exec vllm serve "$1" --port $2', "serve", "m", "31001"))
+    assert launch is not None
+    assert launch.argv == ("vllm", "serve", "m", "--port", "31001")
+
+
+def test_settings_that_a_script_sources() -> None:
+    files = {
+        "/srv/run/prod.env": "# settings\nexport MODEL=/srv/k2\nARGS=(--tp 4 --trust-remote-code)\nshift\n",
+        "/etc/more": "f() { vllm serve other; }\n",
+    }
+    script = "cd /srv/run; . ./prod.env; source /etc/more\n" + 'vllm serve $MODEL "${ARGS[@]}" $1'
+    asked: list[str] = []
+
+    def read(path: str) -> str:
+        asked.append(path)
+        return files.get(posixpath.normpath(path), "")
+
+    launch = recognise_script(script, given=("--seed=1",), read=read)
+    assert launch is not None
+    assert launch.argv == ("vllm", "serve", "/srv/k2", "--tp", "4", "--trust-remote-code", "--seed=1")
+    assert len(asked) == 2
+    recognise_script("source a\n" * 1000, read=read)
+    assert len(asked) < 20
+
+
 @pytest.mark.parametrize(
-    "piece", ["A=(", "A=(a b)\n", "${A:-", "${A[@]} ", "A=$A$A\n", "A+=(${A[@]})\n", "$("]
+    "command",
+    [
+        "/bin/su - ops -c",
+        "runuser -l ops -c",
+        "script -q -f -c",
+        "flock /run/lock -c",
+    ],
+)
+def test_what_takes_a_line_as_a_shell_does(command: str) -> None:
+    line = "cd /srv; python -m sglang.launch_server --model-path m"
+    for argv in ((*command.split(), line), (*command.split(), *line.split())):
+        launch = recognise(argv)
+        assert launch is not None
+        assert (launch.working_directory, launch.arguments) == ("/srv", ("--model-path", "m"))
+
+
+def test_runuser_starts_a_program_that_has_an_option_c_of_its_own() -> None:
+    launch = recognise(["runuser", "-u", "ops", "--", "vllm", "serve", "m", "-c", "x"])
+    assert launch is not None
+    assert launch.argv == ("vllm", "serve", "m", "-c", "x")
+
+
+@pytest.mark.parametrize(
+    ("command", "environment"),
+    [
+        ("uv run --project /srv/k vllm serve m", "/srv/k/.venv"),
+        ("/usr/bin/uv run --directory=/srv/k --frozen python -m vllm.entrypoints.api_server", "/srv/k/.venv"),
+        ("uv run vllm serve m", ".venv"),
+        ("env UV_PROJECT_ENVIRONMENT=/opt/v uv run vllm serve m", "/opt/v"),
+        ("uv run --active vllm serve m", ""),
+    ],
+)
+def test_the_environment_that_uv_run_means(command: str, environment: str) -> None:
+    launch = recognise(command.split())
+    assert launch is not None
+    assert launch.environment.get("VIRTUAL_ENV", "") == environment
+    assert launch.environment.get("PATH", "") == (f"{environment}/bin" if environment else "")
+
+
+@pytest.mark.parametrize(
+    "piece", ["A=(", "shift\n", "$1 ", "A=(a b)\n", "${A:-", "${A[@]} ", "A=$A$A\n", "A+=(${A[@]})\n", "$("]
 )
 def test_hostile_scripts_end(piece: str) -> None:
     recognise_script("#!/bin/sh\nA=xx\n" + piece * (200_000 // len(piece)))

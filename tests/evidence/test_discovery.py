@@ -279,6 +279,40 @@ def test_a_start_script_is_read(dead: ScriptedHost) -> None:
     assert (found.python, str(found.layout)) == (PYTHON, "pp8")
 
 
+def test_a_start_script_has_arguments_and_settings_and_a_directory(dead: ScriptedHost) -> None:
+    starting(dead, "/opt/run/start.sh", "/srv/k2", "--pp-size=8", WorkingDirectory="/opt")
+    dead.files["/opt/run/start.sh"] = (
+        "#!/bin/bash\nsource ./prod.env\ncd venv && exec bin/python -m sglang.launch_server "
+        '--model-path "$1" --tp "$TP" "${@:2}"\n'
+    )
+    dead.files["/opt/prod.env"] = "TP=2\n"
+    (found,) = discover(dead.evidence)
+    assert (found.python, found.package_root, found.model) == (PYTHON, ROOT, "/srv/k2")
+    assert str(found.layout) == "tp2 pp8"
+
+
+def test_a_script_has_no_secrets_read_for_it(dead: ScriptedHost) -> None:
+    starting(dead, "/opt/run/start.sh")
+    dead.files["/opt/run/start.sh"] = (
+        "#!/bin/sh\n. /etc/shadow\n. /etc/default/../shadow\n. /etc/default/k\n"
+        f"exec {PYTHON} -m sglang.launch_server --model-path $MODEL --config /etc/gshadow\n"
+    )
+    dead.files["/etc/default/k"] = "MODEL=/srv/k2\n"
+    (found,) = discover(dead.evidence)
+    assert found.model == "/srv/k2"
+    assert not [argv for argv in dead.asked if "shadow" in argv[-1]]
+    assert "what --config /etc/gshadow sets is not known" in found.disagreements[0]
+
+
+def test_a_process_that_was_started_from_where_its_interpreter_is(dead: ScriptedHost) -> None:
+    del dead.commands["systemctl show"]
+    line = "venv/bin/python -m sglang.launch_server --model-path m"
+    dead.commands["ps"] = ps_text((1, 0, "root", "/sbin/init"), (76, 1, "ops", line))
+    dead.files |= {"/proc/76/cmdline": line.replace(" ", "\0"), "/proc/76/cwd": "/opt\n"}
+    (found,) = discover(dead.evidence)
+    assert (found.python, found.package_root) == (PYTHON, ROOT)
+
+
 VLLM = ("/opt/venv/bin/python", "-m", "vllm.entrypoints.cli.main", "serve")
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -19,6 +20,7 @@ from triage.evidence.model import EMPTY, Layout
 from triage.evidence.shellscript import ASSIGNMENT, Variables, commands_of, unknown_in
 
 Engine = Literal["sglang", "vllm", ""]
+Read = Callable[[str], str]  # from a file's path to its text, "" where it cannot be read
 
 MODULES: Mapping[str, Engine] = {
     "sglang.launch_server": "sglang",
@@ -80,6 +82,7 @@ SIZES: Mapping[str, Mapping[str, str]] = {
 
 _SINGLE = frozenset({"host", "port", *(flag for sizes in SIZES.values() for flag in sizes.values())})
 CONDA = ("conda", "mamba", "micromamba")
+TAKE_A_LINE = ("su", "runuser", "script", "flock")  # behind -c, as a shell does
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
@@ -87,6 +90,7 @@ _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 _SWITCH = re.compile(r"(?:enable|disable|no|skip|trust|enforce|allow)-|(?:trust-remote-code|enforce-eager)\Z")
 MAX_WRAPPER = 64  # words before the engine's own
 MAX_SHELLS = 4  # one in the other
+MAX_SOURCED = 8  # files of one script
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,16 @@ def engine_of(name: str) -> Engine:
     return PROGRAMS.get(name, "")
 
 
-def recognise(argv: Sequence[str], environment: Mapping[str, str] = EMPTY, depth: int = 0) -> Launch | None:
+def no_file(path: str) -> str:
+    return ""
+
+
+def recognise(
+    argv: Sequence[str], environment: Mapping[str, str] = EMPTY, read: Read = no_file, depth: int = 0
+) -> Launch | None:
     """The engine that a command starts, also behind env, numactl, a shell's -c and the like.
 
-    `environment` is what a shell in it would be given.
+    `environment` is what a shell in it would be given, `read` how it gets what it sources.
     """
     for index, word in enumerate(argv[:MAX_WRAPPER]):
         program = posixpath.basename(word)
@@ -125,18 +135,27 @@ def recognise(argv: Sequence[str], environment: Mapping[str, str] = EMPTY, depth
         elif program in PROGRAMS and list(argv[index + 1 : index + 2]) == ["serve"]:
             launch = Launch(PROGRAMS[program], tuple(argv[index:]), tuple(argv[index + 2 :]), script=word)
         elif _SHELL.fullmatch(program):
-            return _after_shell(argv[index + 1 :], environment, depth + 1) if depth < MAX_SHELLS else None
+            return _after_shell(argv[index + 1 :], environment, read, depth + 1)
+        elif program in TAKE_A_LINE and "-c" in argv[index:MAX_WRAPPER]:
+            launch = _after_shell(argv[argv.index("-c", index) :], environment, read, depth + 1)
         if launch:
             return _with_wrapper(launch, argv[:index])
     return None
 
 
-def recognise_script(text: str, environment: Mapping[str, str] = EMPTY, depth: int = 0) -> Launch | None:
+def recognise_script(
+    text: str,
+    environment: Mapping[str, str] = EMPTY,
+    given: Sequence[str] = (),
+    read: Read = no_file,
+    depth: int = 0,
+) -> Launch | None:
     """The engine that a shell script starts, with what it sets and where it goes before that.
 
-    Reads assignments, arrays, export, cd, `source VENV/bin/activate` and exec; no conditions, no loops.
+    `given` are its arguments. Reads assignments, arrays, export, shift, cd, `source VENV/bin/activate`, other
+    files with settings that it sources, and exec; no conditions, no loops.
     """
-    variables, directory = Variables(environment), ""
+    variables, directory, sourced = Variables(environment, given), "", 0
     known = variables.known
     for command in commands_of(text):
         words = variables.command(command)
@@ -148,7 +167,10 @@ def recognise_script(text: str, environment: Mapping[str, str] = EMPTY, depth: i
         elif name in ("source", ".") and len(words) > 1 and words[1].endswith("/bin/activate"):
             known["VIRTUAL_ENV"] = posixpath.join(directory, words[1].removesuffix("/bin/activate"))
             known["PATH"] = f"{known['VIRTUAL_ENV']}/bin:{known.get('PATH', '')}".rstrip(":")
-        elif name != "echo" and (launch := recognise(words, known, depth)):
+        elif name in ("source", ".") and len(words) > 1 and sourced < MAX_SOURCED:
+            variables.source(read(posixpath.join(directory, words[1])))
+            sourced += 1
+        elif name != "echo" and (launch := recognise(words, known, read, depth)):
             known.update(launch.environment)
             changed = {key: value for key, value in known.items() if environment.get(key) != value}
             return replace(launch, environment=changed, working_directory=directory)
@@ -206,16 +228,23 @@ def port_of(engine: Engine, arguments: Mapping[str, str], is_all: bool = True) -
 
 
 def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """As systemd does it: a lone `$NAME` becomes its words, `${NAME}` stays one word, unknown is empty,
-    `$$` is a dollar sign."""
+    """As systemd does it: a lone `$NAME` becomes its words, which may be quoted, `${NAME}` stays one word,
+    unknown is empty, `$$` is a dollar sign."""
     words: list[str] = []
     for word in argv:
         lone = re.fullmatch(r"\$(\w+)", word)
         if lone:
-            words += environment.get(lone[1], "").split()
+            words += _words_of(environment.get(lone[1], ""))
         else:
             words.append(re.sub(r"\$\$|\$\{(\w+)\}", lambda found: _filled(found, environment), word))
     return tuple(words)
+
+
+def _words_of(value: str) -> list[str]:
+    try:
+        return shlex.split(value)
+    except ValueError:
+        return value.split()
 
 
 def _filled(found: re.Match[str], environment: Mapping[str, str]) -> str:
@@ -245,24 +274,32 @@ def _after_python(words: Sequence[str]) -> Launch | None:
     return None
 
 
-def _after_shell(words: Sequence[str], environment: Mapping[str, str], depth: int) -> Launch | None:
-    """`-lc SCRIPT`. Where blanks were lost, the script is all that follows."""
-    for index, word in enumerate(words[:MAX_WRAPPER]):
+def _after_shell(
+    words: Sequence[str], environment: Mapping[str, str], read: Read, depth: int
+) -> Launch | None:
+    """`-lc SCRIPT NAME ARGUMENT...`. Where blanks were lost, the script is all that follows."""
+    for index, word in enumerate(words[:MAX_WRAPPER] if depth <= MAX_SHELLS else ()):
         if not word.startswith("-"):
             return None
         if re.fullmatch(r"-[a-z]*c", word):
-            scripts = ("".join(words[index + 1 : index + 2]), " ".join(words[index + 1 :]))
-            found = (recognise_script(script, environment, depth) for script in scripts)
+            scripts = {
+                "".join(words[index + 1 : index + 2]): words[index + 3 :],
+                " ".join(words[index + 1 :]): (),
+            }
+            found = (
+                recognise_script(script, environment, given, read, depth) for script, given in scripts.items()
+            )
             return next((launch for launch in found if launch), None)
     return None
 
 
 def _with_wrapper(launch: Launch, before: Sequence[str]) -> Launch:
-    """`env A=1 B=2 python ...`, `conda run -n serve python ...`"""
+    """`env A=1 B=2 python ...`, `conda run -n serve python ...`, `uv run vllm ...`"""
     found = {match[1]: match[2] for match in map(ASSIGNMENT.fullmatch, before) if match}
-    prefix = _conda_prefix(before)
-    if prefix:
+    if prefix := _conda_prefix(before):
         found |= {"CONDA_PREFIX": prefix, "PATH": f"{prefix}/bin:{found.get('PATH', DEFAULT_PATH)}"}
+    if prefix := _uv_environment(before, found):
+        found |= {"VIRTUAL_ENV": prefix, "PATH": f"{prefix}/bin"}  # it makes one where there is none
     return replace(launch, environment={**launch.environment, **found}) if found else launch
 
 
@@ -271,11 +308,26 @@ def _conda_prefix(before: Sequence[str]) -> str:
     at = next((i for i, word in enumerate(before) if posixpath.basename(word) in CONDA), None)
     if at is None or "run" not in before[at:]:
         return ""
-    options = dict(pairwise(before[at:]))
-    options |= dict(word.split("=", 1) for word in before[at:] if word.startswith("--") and "=" in word)
+    options = _options(before[at:])
     prefix = options.get("-p") or options.get("--prefix") or ""
     name = options.get("-n") or options.get("--name") or ""
     root = posixpath.dirname(posixpath.dirname(before[at]))
     if prefix or not (name and root.startswith("/")):
         return prefix if prefix.startswith("/") else ""
     return root if name == "base" else f"{root}/envs/{name}"
+
+
+def _uv_environment(before: Sequence[str], variables: Mapping[str, str]) -> str:
+    """That of the project that `uv run --project DIR` means, seen from the working directory; else ""."""
+    at = next((i for i, word in enumerate(before) if posixpath.basename(word) == "uv"), None)
+    if at is None or "run" not in before[at:] or "--active" in before[at:]:
+        return ""
+    options = _options(before[at:])
+    place = posixpath.join(options.get("--directory", ""), options.get("--project", ""))
+    return posixpath.join(place, variables.get("UV_PROJECT_ENVIRONMENT", ".venv"))
+
+
+def _options(words: Sequence[str]) -> dict[str, str]:
+    """Each word with what follows it, or stands behind its `=`."""
+    joined = (word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
+    return dict(pairwise(words)) | dict(joined)

@@ -18,6 +18,7 @@ from triage.evidence.commandline import (
     DEFAULT_PATH,
     Engine,
     Launch,
+    Read,
     expand_exec,
     layout_of,
     model_of,
@@ -39,6 +40,7 @@ from triage.evidence.containers import (
 )
 from triage.evidence.enginefile import arguments_in
 from triage.evidence.environment import relevant
+from triage.evidence.environmentfile import read_environment_file
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import NOT_THERE, Deployment, Evidence, Layout
 from triage.evidence.queries import (
@@ -61,6 +63,7 @@ from triage.evidence.queries import (
     UserServiceUnits,
     WhoAmI,
 )
+from triage.evidence.queries.files import ALIKE
 from triage.evidence.queries.python import Interpreter, search_environment
 from triage.evidence.shellscript import unknown_in
 from triage.evidence.trial import on_trial
@@ -81,6 +84,7 @@ ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "v
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+SETTINGS_IN = ("/etc/default/", "/etc/sysconfig/")
 GET_PODS = "kubectl get pods --all-namespaces"
 LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
@@ -319,7 +323,7 @@ class _Host:
         command = self.evidence.ask(about_units_of(unit.manager).command(unit.id)).value
         program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
         environment = {**unit.environment, **self._environment_files(unit)}
-        planned = self._planned(program, expand_exec(argv, environment), environment)
+        planned = self._planned(unit, program, expand_exec(argv, environment), environment)
         deployment = Deployment(
             name=unit.id,
             manager=unit.manager,
@@ -387,29 +391,46 @@ class _Host:
         if recognise(unit.argv, unit.environment):
             return True
         script = _script_of(unit.argv)
-        return script.endswith(".sh") and self._script_launch(script, unit.environment) is not None
+        return script.endswith(".sh") and self._script_launch(unit, unit.argv, unit.environment) is not None
 
-    def _planned(self, program: str, argv: Sequence[str], environment: Mapping[str, str]) -> Launch | None:
+    def _planned(
+        self, unit: Unit, program: str, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> Launch | None:
         """What the unit would start."""
-        launch = recognise(argv, environment)
+        launch = recognise(argv, environment, self._reader(unit))
         if launch is None:
             script = _script_of(argv)
             own = script.startswith("/") and not script.startswith(SYSTEM_PROGRAMS)
-            return self._script_launch(script, environment) if own else None
+            return self._script_launch(unit, argv, environment) if own else None
         if launch.argv == tuple(argv) and program.startswith("/"):
             return replace(launch, python=program) if launch.python else replace(launch, script=program)
         return launch
 
-    def _script_launch(self, path: str, environment: Mapping[str, str]) -> Launch | None:
-        text = self.evidence.ask(ReadFile(path)).value
-        return recognise_script(text, environment) if text and text.startswith("#!") else None
+    def _script_launch(
+        self, unit: Unit, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> Launch | None:
+        path = _script_of(argv)
+        text, given = self.evidence.ask(ReadFile(path)).value or "", argv[argv.index(path) + 1 :]
+        if not text.startswith("#!"):
+            return None
+        return recognise_script(text, environment, given, self._reader(unit))
+
+    def _reader(self, unit: Unit) -> Read:
+        """What a script of the unit sources. It may name any file: only what may be settings is read."""
+
+        def read(name: str) -> str:
+            path = posixpath.normpath(posixpath.join(unit.working_directory or "/", name))
+            settings = path.endswith(ALIKE) or path.startswith(SETTINGS_IN)
+            return self.evidence.ask(ReadFile(path)).value or "" if settings else ""
+
+        return read
 
     def _environment_files(self, unit: Unit) -> dict[str, str]:
         found: dict[str, str] = {}
         for path in unit.environment_files:
             text = self.evidence.ask(ReadFile(path)).value
             if text is not None:
-                found.update(_read_environment_file(text))
+                found.update(read_environment_file(text))
         return found
 
     def _last_run(self, deployment: Deployment) -> Deployment:
@@ -461,7 +482,7 @@ class _Host:
             engine=launch.engine,
             environment=MappingProxyType(environment),
             working_directory=directory,
-            python=self._python(launch, environment),
+            python=self._python(launch, environment, directory),
             arguments=MappingProxyType(arguments),
             layout=layout_of(launch.engine, arguments),
             model=model_of(arguments, loose),
@@ -479,6 +500,8 @@ class _Host:
         if not name:
             return {}, ()
         path = posixpath.join(directory, name)
+        if not path.endswith((".yaml", ".yml")):  # as both engines have it
+            return {}, (f"what --config {path} sets is not known: it is called neither .yaml nor .yml",)
         answer = self.evidence.ask(ReadFile(path))
         try:
             if answer.value is None:
@@ -487,23 +510,27 @@ class _Host:
         except ValueError as error:
             return {}, (f"what --config {path} sets is not known: {error}",)
 
-    def _python(self, launch: Launch, environment: Mapping[str, str]) -> str:
+    def _python(self, launch: Launch, environment: Mapping[str, str], directory: str) -> str:
         """The interpreter's path: as it was started, found on PATH, or named by a console script."""
         if launch.python:
-            return self._on_path(launch.python, environment)
-        script = self._on_path(launch.script, environment)
+            return self._on_path(launch.python, environment, directory)
+        script = self._on_path(launch.script, environment, directory)
         text = self.evidence.ask(ReadFile(script)).value if script else None
         match = _SHEBANG.search(text[:1000]) if text and text.startswith("#!") else None
         return match[0] if match else ""
 
-    def _on_path(self, program: str, environment: Mapping[str, str]) -> str:
+    def _on_path(self, program: str, environment: Mapping[str, str], directory: str) -> str:
         if "/" in program:
-            return program if program.startswith("/") else ""
-        path = environment.get("PATH", DEFAULT_PATH)
-        return self.evidence.ask(ProgramPath(program, path)).value or ""
+            return program if program.startswith("/") else posixpath.normpath(f"{directory}/{program}")
+        places = (
+            posixpath.join(directory, place) for place in environment.get("PATH", DEFAULT_PATH).split(":")
+        )
+        return self.evidence.ask(ProgramPath(program, ":".join(places))).value or ""
 
     def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
-        first = posixpath.dirname(launch.script) if launch.script else deployment.working_directory
+        place = posixpath.dirname(launch.script)
+        first = posixpath.join(deployment.working_directory, place) if place or not launch.script else ""
+        first = first.rstrip("/")
         search = search_environment(deployment.environment)
         interpreter, why = None, "the unit does not say which"
         for user in self._as_whom(deployment) if deployment.python else ():
@@ -578,18 +605,6 @@ def _script_of(argv: Sequence[str]) -> str:
     if words and posixpath.basename(words[0]) in SHELLS:
         words = words[1:]
     return words[0] if words else ""
-
-
-def _read_environment_file(text: str) -> dict[str, str]:
-    """`NAME=value` lines as systemd reads them; comments begin with # or ;."""
-    found = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().partition("=")
-        if equals and name.isidentifier():
-            value = value.strip()
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            found[name] = value[1:-1] if quoted else value
-    return found
 
 
 def _urgency(deployment: Deployment) -> int:

@@ -1,7 +1,7 @@
 """What a start script does before it starts an engine: simple commands, with the variables that it sets.
 
-Assignments, arrays, export and expansions with defaults; no conditions, no loops, no substitutions. What
-nobody sets stays as it is written, `$NAME`.
+Assignments, arrays, export, arguments, expansions with defaults; no conditions, no loops, no substitutions.
+What nobody sets stays as it is written, `$NAME`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 
 MAX_SCRIPT = 256 * 1024  # characters
@@ -16,9 +17,11 @@ MAX_WORDS = 1024  # of a command, with what its variables hold
 MAX_VALUE = 4096  # characters of a variable
 MAX_VARIABLES = 64  # in a word
 
+EXPORTS = ("export", "declare", "readonly")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?::?[-=]([^{}]{0,4096}))?\}|([A-Za-z_]\w*))")
-_LONE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*|[1-9]\d?)(?::?[-=]([^{}]{0,4096}))?\}|([A-Za-z_]\w*|[1-9]))")
+_LONE = re.compile(r"\$(?:\{(\w+|@)(?:\[[@*]\])?\}|(\w+|@))")
+_REST = re.compile(r"\$\{@:([1-9]\d?)\}")
 _ARRAY = re.compile(
     r"^[ \t]*(?:(?:declare|typeset|local|readonly)[ \t]+(?:-\w+[ \t]+)?)?([A-Za-z_]\w*)(\+?)=\(([^()]*)\)",
     re.MULTILINE,
@@ -29,11 +32,14 @@ _SET, _ADD = "\0set", "\0add"  # an array, as a command that no script can hold
 
 
 class Variables:
-    """What is set so far. `known` begins with what the script is given."""
+    """What is set so far. `known` begins with the environment; `given` is what follows the script's name."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    def __init__(self, known: Mapping[str, str], given: Sequence[str] = ()) -> None:
         self.known = dict(known)
         self._arrays: dict[str, list[str]] = {}
+        self._numbered: dict[str, str] = {}
+        self._all = ChainMap(self._numbered, self.known)
+        self._give(given)
 
     def command(self, words: Sequence[str]) -> list[str]:
         """A command with its variables filled in; none for what only sets some."""
@@ -45,10 +51,25 @@ class Variables:
         assigned = list(itertools.takewhile(bool, map(ASSIGNMENT.fullmatch, whole)))
         self._assign(assigned)
         rest = whole[len(assigned) :]
-        if rest and rest[0] in ("export", "declare", "readonly"):
+        if rest and rest[0] in EXPORTS:
             self._assign(map(ASSIGNMENT.fullmatch, rest[1:]))
             return []
+        if rest and rest[0] == "shift":
+            self._give(self._arrays["@"][int(rest[1]) if rest[1:] and rest[1] in self._numbered else 1 :])
+            return []
         return rest
+
+    def source(self, text: str) -> None:
+        """Another file, of which only what sets variables counts."""
+        for words in commands_of(text):
+            if words[0] in (_SET, _ADD, *EXPORTS) or ASSIGNMENT.fullmatch(words[0]):
+                self.command(words)
+
+    def _give(self, words: Sequence[str]) -> None:
+        """What `$@` and `$1` are from now on."""
+        self._arrays["@"] = list(words)
+        self._numbered.clear()
+        self._numbered.update((str(number), word) for number, word in enumerate(words[:99], 1))
 
     def _assign(self, matches: Iterable[re.Match[str] | None]) -> None:
         self.known.update((match[1], match[2][:MAX_VALUE]) for match in matches if match)
@@ -58,12 +79,14 @@ class Variables:
         for word in words[:MAX_WORDS]:
             lone = _LONE.fullmatch(word)
             name = (lone[1] or lone[2]) if lone else ""
-            if name in self._arrays:
+            if rest := _REST.fullmatch(word):
+                found += self._arrays["@"][int(rest[1]) - 1 :]
+            elif name in self._arrays:
                 found += self._arrays[name]
-            elif name in self.known:
-                found += self.known[name].split()
+            elif name in self._all:
+                found += self._all[name].split()
             else:
-                found.append(expand(word, self.known))
+                found.append(expand(word, self._all))
         return found[:MAX_WORDS]
 
 

@@ -49,7 +49,7 @@ def test_a_file_is_read_through_links_and_not_through_every_link(docker: Box) ->
     evidence = LiveEvidence(connection)
     assert evidence.ask(ReadContainerFile("docker", id, "/hub/config.json")).value == "{}"
     refused = evidence.ask(ReadContainerFile("docker", id, "/hub/a.py"))
-    assert "no Python source" in refused.missing
+    assert "is no *.py" in refused.missing
     tree = EvidenceTree(evidence, "/hub/sglang", ("docker", id))
     assert tree.read("sglang.absent") is None
     connection.close()

@@ -72,3 +72,17 @@ def test_a_listing(evidence: LiveEvidence, tmp_path: Path) -> None:
 def test_the_tail_of_a_log(evidence: LiveEvidence, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"line\n" * 100)
     assert evidence.ask(TailFile(str(tmp_path / "log"))).value == "line\n" * 100
+
+
+@pytest.mark.parametrize("name", ["kimi.yaml", "prod.env", "env.sh"])
+def test_settings_are_read_through_links_to_settings_alone(
+    evidence: LiveEvidence, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"real-{name}").write_text("tp: 8\n")
+    (tmp_path / name).symlink_to(f"real-{name}")
+    (tmp_path / "shadow").write_text("root:secret\n")
+    (tmp_path / f"other-{name}").symlink_to("shadow")
+    assert evidence.ask(ReadFile(str(tmp_path / name))).value == "tp: 8\n"
+    refused = evidence.ask(ReadFile(str(tmp_path / f"other-{name}")))
+    assert refused.value is None
+    assert "it is a link to" in refused.missing

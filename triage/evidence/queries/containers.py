@@ -207,7 +207,7 @@ class ReadContainerFile(Query[str]):
                 if file is None:
                     raise Unanswered(f"{self.path} is no plain file")
                 if self.is_source and not file.name.endswith(".py"):
-                    raise Unanswered(f"it is a link to {file.name}, which is no Python source")
+                    raise Unanswered(f"it is a link to {file.name}, which is no *.py")
                 data = archive.extractfile(file)
                 text = data.read().decode("utf-8", "surrogateescape") if data else ""
         except (tarfile.TarError, EOFError, OSError, ValueError):

@@ -19,9 +19,9 @@ class ReadFile(Query[str]):
     """A text file. Bytes that are not UTF-8 come as lone surrogates (`surrogateescape`), so that
     encoding it the same way gives the file's own bytes.
 
-    Whoever may write into a tree can make a link in it to a file that only we may read. Program text is read
-    through links to `*.py`, as uv and conda make them, and JSON only where it is JSON: the caches of
-    models link to files that are named by their hashes.
+    Whoever may write into a tree can make a link in it to a file that only we may read. Program text and
+    settings (`ALIKE`) are read through links to files of the same kind, as uv and conda make them, and JSON
+    only where it is JSON: the caches of models link to files that are named by their hashes.
     """
 
     name: ClassVar[str] = "read-file"
@@ -33,7 +33,7 @@ class ReadFile(Query[str]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        return ("sh", "-c", SOURCE, "read-source", self.path) if self.is_source else ("cat", "--", self.path)
+        return read_command(self.path)
 
     @property
     def is_source(self) -> bool:
@@ -55,10 +55,17 @@ def require_json(path: str, text: str) -> None:
         raise Unanswered("it is not JSON")
 
 
-SOURCE = (
-    'real=$(readlink -f -- "$1"); case ${real:-$1} in *.py) exec cat -- "${real:-$1}" ;; esac; '
-    'echo "it is a link to $real, which is no Python source" >&2; exit 1'
+ALIKE = (".py", ".sh", ".env", ".inc", ".yaml", ".yml")
+_ALIKE = (
+    'real=$(readlink -f -- "$2"); case ${real:-$2} in *"$1") exec cat -- "${real:-$2}" ;; esac; '
+    'echo "it is a link to $real, which is no *$1" >&2; exit 1'
 )
+
+
+def read_command(path: str) -> tuple[str, ...]:
+    """What prints a file, and refuses to do so through a link to one of another kind."""
+    kind = next((kind for kind in ALIKE if path.endswith(kind)), "")
+    return ("sh", "-c", _ALIKE, "read-source", kind, path) if kind else ("cat", "--", path)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from triage.evidence.queries.containers import (
     moment,
     seconds_between,
 )
-from triage.evidence.queries.files import MAX_FILE, SOURCE, require_json
+from triage.evidence.queries.files import MAX_FILE, read_command, require_json
 from triage.evidence.queries.inside import inside
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
@@ -164,7 +164,7 @@ class ReadPodFile(Query[str]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        read = ("sh", "-c", SOURCE, "read-source", self.path) if self.is_source else ("cat", "--", self.path)
+        read = read_command(self.path)
         return (*inside(self.tool, self.id), *read)
 
     @property
