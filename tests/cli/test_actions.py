@@ -37,14 +37,18 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, no
 
     monkeypatch.setattr("triage.verify.bench.bench", bench)
     monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
-    arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, "repeats": 2}
+    loads = {"repeats": 2, "rate": "0.5,2", "prompt_tokens": "32-512", "concurrency": "", "load_timeout": 9}
+    arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, **loads}
     done = actions._STEPS["bench"](LocalConnection(), arguments)
     assert (done.ok, done.summary, done.data["schema"]) == (ok, summary, "triage.bench/1")
     assert "RECOMMENDED" in done.detail
     ((layouts, options),) = asked
     assert (layouts, options.timeout, options.repeats, options.requests) == ([TP8, PP8], 60, 2, 8)
+    assert (options.rates, options.prompts, options.load_timeout) == ((0.5, 2.0), (32, 512), 9)
     with pytest.raises(UsageError):
         actions._STEPS["bench"](LocalConnection(), {"layouts": "tp8,,"})
+    with pytest.raises(UsageError, match="one takes the place of the other"):
+        actions._STEPS["bench"](LocalConnection(), {**arguments, "concurrency": 8})
 
 
 @pytest.mark.parametrize(

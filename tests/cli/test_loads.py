@@ -1,69 +1,52 @@
+"""The commands' own part: what the texts mean is tested in tests/verify/test_loads.py."""
+
 from __future__ import annotations
 
-from typing import Any
+import inspect
 
 import pytest
 
+from tests.cli.command import triage
+from triage.cli.bench import bench
 from triage.cli.loads import ApiChoice, ArrivalsChoice, loads_of
+from triage.cli.verify import verify
 from triage.errors import UsageError
+from triage.verify.loads import FORMS
 from triage.verify.options import Options
 
 
-def asked(**changed: Any) -> Options:
-    given = {
-        "requests": 8, "concurrency": "", "repeats": "3", "prompt_tokens": "64", "max_tokens": "32",
-        "api_key_env": "",
-    }  # fmt: skip
-    return loads_of(**{**given, **changed})
+@pytest.mark.parametrize("command", [("verify", "gpu01"), ("bench", "gpu01", "--layouts", "tp8")])
+def test_what_is_wrong_is_said_with_the_command_at_hand(command: tuple[str, ...]):
+    done = triage(*command, "--max-tokens", "64-32")
+    assert done.returncode == 2
+    told = "reading --max-tokens '64-32': it takes a number of 2 to 100000, or two with a dash between them,"
+    assert " ".join(done.stderr.split()) == (
+        f"triage: {told} the smaller first. Next: triage {command[0]} --help"
+    )
 
 
-@pytest.mark.parametrize(
-    ("text", "levels"), [("", (4,)), ("4", (4,)), ("1,32, 8", (1, 8, 32)), ("256", (256,))]
-)
-def test_streams_are_a_number_or_a_sweep(text: str, levels: tuple[int, ...]):
-    assert asked(concurrency=text).sweep == levels
+def test_the_commands_take_the_same_loads():
+    ours, theirs = (inspect.signature(command).parameters for command in (verify, bench))
+    names = {*FORMS, "requests", "difference", "api_key_env"}
+    assert {name: ours[name].default for name in names} == {name: theirs[name].default for name in names}
 
 
-@pytest.mark.parametrize("text", ["0", "257", "4,", "4,4", "a", "-1", "1e2", "1.5", "\u0664"])
-def test_other_streams_are_refused(text: str):
-    with pytest.raises(UsageError, match="whole numbers of 1 to 256"):
-        asked(concurrency=text)
+def test_what_they_take_by_default_is_what_is_done_by_default():
+    given = {name: inspect.signature(verify).parameters[name].default for name in FORMS}
+    by_command = loads_of("verify", 8, 5.0, "", given)
+    default = Options()
+    assert (by_command.prompts, by_command.outputs) == (default.prompts, default.outputs)
+    for name in ("requests", "concurrency", "rates", "repeats", "most_repeats", "difference", "load_timeout"):
+        assert getattr(by_command, name) == getattr(default, name)
 
 
-def test_rates_take_the_place_of_streams():
-    options = asked(rate="8,0.5, 2", arrivals=ArrivalsChoice.CONSTANT)
-    assert (options.rates, options.arrivals) == ((0.5, 2.0, 8.0), "constant")
-    assert options.load_timeout == 4 * 150
-    assert asked(rate="0.1").load_timeout == 150 + 4 * 8 / 0.1  # three repeats fit
-    with pytest.raises(UsageError, match="one takes the place of the other"):
-        asked(rate="8", concurrency="4")
+def test_choices_are_the_names_that_are_known():
+    for choice, name in ((ArrivalsChoice, "arrivals"), (ApiChoice, "api")):
+        for one in choice:
+            assert FORMS[name].read(one.value) == one.value
+        assert str(FORMS[name]).replace(" or ", ", ").split(", ") == [one.value for one in choice]
 
 
-@pytest.mark.parametrize("text", ["0", "501", "2,2", "-1", "1e9", "nan", "2,", "1.2.3"])
-def test_other_rates_are_refused(text: str):
-    with pytest.raises(UsageError, match=r"numbers of 0\.01 to 500"):
-        asked(rate=text)
-
-
-def test_lengths_are_a_number_or_two():
-    options = asked(prompt_tokens="32-512", max_tokens="16 - 64")
-    assert (options.prompts, options.outputs) == ((32, 512), (16, 64))
-    assert (asked().prompts, asked().outputs) == ((64, 64), (32, 32))
-
-
-@pytest.mark.parametrize("text", ["", "0", "1", "64-32", "2-", "-2", "2-3-4", "1000000", "a"])
-def test_other_lengths_are_refused(text: str):
-    with pytest.raises(UsageError, match="--max-tokens"):
-        asked(max_tokens=text)
-
-
-def test_repeats_have_a_least_and_a_most():
-    for text, least, most in (("3", 3, 20), ("2-5", 2, 5), ("4-4", 4, 4), ("50", 50, 50)):
-        options = asked(repeats=text)
-        assert (options.repeats, options.most_repeats) == (least, most)
-
-
-def test_what_is_told_and_of_which_interface():
-    options = asked(difference=2.0, api=ApiChoice.GENERATE)
-    assert (options.difference, options.api) == (0.02, "generate")
-    assert (asked().difference, asked().api) == (0.05, None)
+def test_a_rate_takes_the_place_of_streams():
+    with pytest.raises(UsageError, match="--rate and --concurrency: one takes the place of the other"):
+        loads_of("bench", 8, 5.0, "", {"rate": "8", "concurrency": "4"})

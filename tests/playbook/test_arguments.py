@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import textwrap
 from pathlib import Path
 
-from triage.playbook.arguments import ARGUMENTS
+import pytest
+
+from triage.cli.bench import bench
+from triage.playbook.arguments import ARGUMENTS, wrong_value
 from triage.playbook.load import load_playbook, shipped_playbooks
 from triage.playbook.templates import FILTERS, LISTING
+from triage.verify.loads import FORMS
 from triage.verify.run import Options
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "playbooks.md").read_text()
@@ -23,16 +28,37 @@ EXAMPLE = textwrap.dedent(
 
 def test_those_of_verify_are_its_options():
     options = {field.name: str(field.type) for field in dataclasses.fields(Options)}
-    arguments = {name: argument.kind for name, argument in ARGUMENTS["verify"].items()}
+    arguments = {name: each.kind for name, each in ARGUMENTS["verify"].items() if each.form is None}
     assert (arguments.pop("unit"), arguments.pop("api_key_env")) == ("text", "text")
     assert arguments == {name: KINDS[options[name]] for name in arguments}
 
 
-def test_those_of_bench_are_options_too():
-    arguments = {name: argument.kind for name, argument in ARGUMENTS["bench"].items()}
-    verify = {name: argument.kind for name, argument in ARGUMENTS["verify"].items()}
-    assert arguments.pop("layouts") == "text"
-    assert arguments.items() <= verify.items()
+def test_loads_are_written_as_for_the_commands():
+    parameters = inspect.signature(bench).parameters
+    for verb in ("verify", "bench"):
+        arguments = ARGUMENTS[verb]
+        assert {name: each.form for name, each in arguments.items() if each.form} == FORMS
+        assert {*FORMS, "requests", "difference", "api_key_env"} <= arguments.keys() & parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "good"),
+    [
+        ("concurrency", 4, True),
+        ("concurrency", "8,32", True),
+        ("concurrency", "", True),
+        ("concurrency", 4.0, False),
+        ("concurrency", True, False),
+        ("concurrency", ["4"], False),
+        ("rate", 0.5, True),
+        ("rate", "0.5,2", True),
+        ("prompt_tokens", "32-512", True),
+        ("prompt_tokens", "512-32", False),
+        ("api", "generate", True),
+    ],
+)
+def test_a_load_is_a_number_or_a_text(name: str, value: object, good: bool):
+    assert (wrong_value("bench", name, value) == "") == good
 
 
 def test_the_documentation_has_every_argument():

@@ -158,9 +158,9 @@ def test_a_rendered_argument_of_the_wrong_type_fails_the_step(playbook):
     host = Host(diagnose={"width": "4"})
     steps = """
     - {name: a, do: diagnose, register: b}
-    - {name: c, do: verify, with: {concurrency: "{{ b.width }}"}}
+    - {name: c, do: verify, with: {requests: "{{ b.width }}"}}
     """
-    assert 'with.concurrency: whole number, 1 to 256 expected, not "4"' in host.run(playbook(steps)).reason
+    assert 'with.requests: whole number, 0 to 10000 expected, not "4"' in host.run(playbook(steps)).reason
     assert host.verbs == ["diagnose"]
 
 

@@ -162,8 +162,9 @@ class TestLayoutMatrix:
         host = Host()
         assert host.run(self.playbook, "layouts=tp8,pp8", consent=lambda asked: False).status == "refused"
         assert host.calls == []
-        assert host.run(self.playbook, "layouts=tp8,pp8", "repeats=2").status == "done"
-        loads = {"timeout": 900, "requests": 8, "concurrency": 4, "repeats": 2}
+        assert host.run(self.playbook, "layouts=tp8,pp8", "repeats=2", "rate=0.5,2").status == "done"
+        loads = {"timeout": 900, "requests": 8, "concurrency": "", "rate": "0.5,2", "repeats": "2"}
+        loads |= {"prompt_tokens": "64", "max_tokens": "32"}
         assert host.calls == [("bench", {"unit": "", "layouts": "tp8,pp8", **loads})]
 
     def test_without_a_recommendation_it_fails(self):

@@ -35,6 +35,25 @@ def test_among_those_that_do_alike_the_one_that_serves_most():
     assert "tp8, pp8 do not differ by more than repeats do" in reason
 
 
+def test_at_a_rate_the_one_that_answers_soonest():
+    """All that keep the rate serve the same tokens/s."""
+
+    def at_a_rate(layout: Layout, throughput: float, e2e: float) -> Measured:
+        alone, together = figures(40, throughput)
+        rated = replace(together, concurrency=256, rate=8.0, e2e_ms=e2e)
+        return Measured(layout, result(*[(alone, rated)] * 2))
+
+    best, reason = recommended([at_a_rate(TP8, 101, 900.0), at_a_rate(PP8, 100, 700.0)])
+    assert best == PP8
+    assert reason.endswith("ms to a whole answer at 8 requests/s: tp8 900.0, pp8 700.0")
+
+
+def test_the_difference_that_is_to_be_told_is():
+    layouts = [measured(TP8, *[(100, 900)] * 3), measured(PP8, *[(103, 100)] * 3)]
+    assert recommended(layouts)[0] == TP8
+    assert recommended(layouts, 0.02)[0] == PP8
+
+
 def test_a_clear_difference_is_one_although_the_slow_one_varies():
     best, reason = recommended([measured(TP8, (427, 580), (437, 560)), measured(PP8, (25, 60), (71, 190))])
     assert (best, reason) == (TP8, "tokens/s of one stream: tp8 432.0, pp8 48.0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from triage.hosts.connection import Connection
     from triage.hosts.inventory import Host
     from triage.playbook.model import Action, ActionResult, ConsentAsked
+    from triage.verify.options import Options
 
 RESTARTING = ("verify", "bench")
 Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
@@ -111,16 +112,11 @@ def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult
 
 
 def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage.cli.loads import api_key_of
     from triage.cli.verify import verify_on
     from triage.playbook.model import ActionResult
     from triage.report import json, text, verification
-    from triage.verify.run import Options
 
-    known = {field.name for field in fields(Options)}
-    given = {name: value for name, value in arguments.items() if name in known}
-    options = Options(**given, api_key=api_key_of(arguments.get("api_key_env", "")))
-    result, report = verify_on(connection, arguments.get("unit", ""), options)
+    result, report = verify_on(connection, arguments.get("unit", ""), _options(arguments))
     shown = [*verification.lines(result), *(text.lines(report) if report else ())]
     data = json.verification(result, report)
     return ActionResult(result.verdict != "failed", data, f"{result.verdict}: {result.reason}", _plain(shown))
@@ -132,16 +128,29 @@ def _bench(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
     from triage.report import bench as report
-    from triage.verify.run import Options
 
     layouts = layouts_of(arguments["layouts"])
-    given = {name: value for name, value in arguments.items() if name not in ("unit", "layouts")}
     deployment = discover(LiveEvidence(connection), arguments.get("unit", ""))[0]
-    result = bench_on(connection, deployment, layouts, Options(**given), knowledge())
+    result = bench_on(connection, deployment, layouts, _options(arguments), knowledge())
     data = report.document(result)
     summary = f"recommended: {data['best'] or 'none'}; {result.reason}"
     ok = result.best is not None and not result.notes
     return ActionResult(ok, data, summary, _plain(report.lines(result)))
+
+
+def _options(arguments: Mapping[str, Any]) -> Options:
+    """What a step's arguments ask for. Raises UsageError."""
+    from triage.cli.loads import api_key_of
+    from triage.verify.loads import FORMS, loads_of
+    from triage.verify.options import Options
+
+    arguments = {name: value for name, value in arguments.items() if value != ""}
+    formed = {name: value for name, value in arguments.items() if name in FORMS}
+    numbers = {name: arguments[name] for name in ("requests", "difference") if name in arguments}
+    loads = loads_of(formed, "leave one of them out of the step", **numbers)
+    known = {field.name for field in fields(Options)} - {*formed, *numbers}
+    others = {name: value for name, value in arguments.items() if name in known}
+    return replace(loads, **others, api_key=api_key_of(arguments.get("api_key_env", "")))
 
 
 def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:

@@ -12,9 +12,14 @@ import typer
 from triage.cli import console
 from triage.cli.loads import (
     ApiKeyOption,
+    ApiOption,
+    ArrivalsChoice,
+    ArrivalsOption,
     ConcurrencyOption,
+    DifferenceOption,
     MaxTokensOption,
     PromptTokensOption,
+    RateOption,
     RepeatsOption,
     loads_of,
 )
@@ -60,9 +65,13 @@ def bench(
     ] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
     concurrency: ConcurrencyOption = "",
+    rate: RateOption = "",
+    arrivals: ArrivalsOption = ArrivalsChoice.POISSON,
     repeats: RepeatsOption = "3-20",
+    difference: DifferenceOption = 5.0,
     prompt_tokens: PromptTokensOption = "64",
     max_tokens: MaxTokensOption = "32",
+    api: ApiOption = None,
     api_key_env: ApiKeyOption = "",
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
@@ -83,7 +92,16 @@ def bench(
 
     require_suffix(report)
     wanted = layouts_of(layouts)
-    loads = loads_of(requests, concurrency, repeats, prompt_tokens, max_tokens, api_key_env)
+    given = {
+        "concurrency": concurrency,
+        "rate": rate,
+        "arrivals": arrivals,
+        "repeats": repeats,
+        "prompt_tokens": prompt_tokens,
+        "max_tokens": max_tokens,
+        "api": api,
+    }
+    loads = loads_of("bench", requests, difference, api_key_env, given)
     options = replace(loads, drain=drain, timeout=timeout)
     known = knowledge(rules)
     reached = one_host(host, inventory)

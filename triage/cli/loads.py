@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -13,15 +13,10 @@ import typer
 from triage.errors import UsageError
 
 if TYPE_CHECKING:
-    from triage.verify.model import Lengths
     from triage.verify.options import Options
 
-MAX_STREAMS = 256
-MAX_RATE = 500.0  # requests/s
-MAX_TOKENS = 100_000
-MAX_REPEATS = 100
-MOST_REPEATS = 20  # of each load, where only the fewest are named
-LEVEL_TIME = 150.0  # seconds for the loads of one level, all repeats together, at least
+
+OPTIONAL = ("concurrency", "rate", "api")  # not given where empty
 
 
 class ArrivalsChoice(str, Enum):
@@ -77,72 +72,24 @@ ApiKeyOption = Annotated[str, typer.Option(help="Environment variable that holds
 
 
 def loads_of(
-    requests: int,
-    concurrency: str,
-    repeats: str,
-    prompt_tokens: str,
-    max_tokens: str,
-    api_key_env: str,
-    *,
-    rate: str = "",
-    arrivals: ArrivalsChoice = ArrivalsChoice.POISSON,
-    difference: float = 5.0,
-    api: ApiChoice | None = None,
+    command: str, requests: int, difference: float, api_key_env: str, given: Mapping[str, str | Enum | None]
 ) -> Options:
-    """What the options ask for. Raises UsageError."""
-    from triage.verify.measure import shapes_of
-    from triage.verify.options import Options
+    """What the options of a command ask for; `given` are those that triage.verify.loads reads.
 
-    if rate and concurrency:
-        raise UsageError(
-            "reading the options", "--rate and --concurrency", "one takes the place of the other", _HELP
-        )
-    levels = tuple(map(int, _numbers("--concurrency", concurrency or "4", 1, MAX_STREAMS)))
-    rates = tuple(_numbers("--rate", rate, 0.01, MAX_RATE)) if rate else ()
-    prompts = _range("--prompt-tokens", prompt_tokens, 1, MAX_TOKENS)
-    outputs = _range("--max-tokens", max_tokens, 2, MAX_TOKENS)
-    least, most = _range("--repeats", repeats, 1, MAX_REPEATS)
-    options = Options(
-        requests=requests,
-        concurrency=levels[-1],
-        sweep=levels,
-        rates=rates,
-        arrivals=arrivals.value,
-        repeats=least,
-        most_repeats=most if "-" in repeats else max(least, MOST_REPEATS),
-        difference=difference / 100,
-        prompt_tokens=prompts[1],
-        prompt_lengths=prompts,
-        max_tokens=outputs[1],
-        output_lengths=outputs,
-        api=api.value if api else None,
-        api_key=api_key_of(api_key_env),
+    Raises UsageError.
+    """
+    from triage.verify.loads import loads_of
+
+    wanted = {name: text for name, text in given.items() if text or name not in OPTIONAL}
+    texts = {name: str(text.value if isinstance(text, Enum) else text) for name, text in wanted.items()}
+    options = loads_of(
+        texts, f"triage {command} --help", requests=requests, difference=difference, spelled=_option
     )
-    comes = (shape.requests / shape.rate if shape.rate else 0.0 for shape in shapes_of(options))
-    return replace(options, load_timeout=sum(max(LEVEL_TIME, (least + 1) * time) for time in comes))
+    return replace(options, api_key=api_key_of(api_key_env))
 
 
-def _numbers(option: str, text: str, least: float, most: float) -> list[float]:
-    """`8,32`, in order: whole where the least is. Raises UsageError."""
-    whole = isinstance(least, int)
-    pattern = r"\s*[0-9]{1,3}\s*" if whole else r"\s*([0-9]{1,3}(\.[0-9]{1,3})?|\.[0-9]{1,3})\s*"
-    words = text.split(",")
-    found = {float(word) for word in words if re.fullmatch(pattern, word)}
-    if len(found) != len(words) or not all(least <= one <= most for one in found):
-        kind = "whole numbers" if whole else "numbers"
-        takes = f"it takes {kind} of {least:g} to {most:g}, each once, with commas between them"
-        raise UsageError(f"reading {option}", repr(text), takes, _HELP)
-    return sorted(found)
-
-
-def _range(option: str, text: str, least: int, most: int) -> Lengths:
-    """`32-512`, or `64` for both ends. Raises UsageError."""
-    found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", text)
-    ends = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not least <= ends[0] <= ends[1] <= most:
-        takes = f"it takes a number of {least} to {most}, or two with a dash between them, the smaller first"
-        raise UsageError(f"reading {option}", repr(text), takes, _HELP)
-    return ends
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def api_key_of(variable: str) -> str:
@@ -154,6 +101,3 @@ def api_key_of(variable: str) -> str:
             "reading the API key from", f"${variable}", "the variable is not set", f"export {variable}=..."
         )
     return os.environ[variable]
-
-
-_HELP = "triage verify --help"

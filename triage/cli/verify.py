@@ -110,18 +110,16 @@ def verify(
     Exit code 1 when it does not become ready or requests fail; then with the new diagnosis.
     """
     require_suffix(report)
-    loads = loads_of(
-        requests,
-        concurrency,
-        repeats,
-        prompt_tokens,
-        max_tokens,
-        api_key_env,
-        rate=rate,
-        arrivals=arrivals,
-        difference=difference,
-        api=api,
-    )
+    given = {
+        "concurrency": concurrency,
+        "rate": rate,
+        "arrivals": arrivals,
+        "repeats": repeats,
+        "prompt_tokens": prompt_tokens,
+        "max_tokens": max_tokens,
+        "api": api,
+    }
+    loads = loads_of("verify", requests, difference, api_key_env, given)
     options = replace(
         loads,
         restart=restart,

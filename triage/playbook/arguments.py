@@ -8,25 +8,42 @@ from typing import Any, Literal
 
 from triage.playbook.schema import Verb
 from triage.problems import spelled
+from triage.verify.loads import FORMS, Form
 
 
 @dataclass(frozen=True)
 class Argument:
-    """`kind` is how a value reads in a playbook; `span` is what a number may be, ends included."""
+    """`kind` is how a value reads in a playbook; `span` is what a number may be, ends included.
+
+    One with a `form` is written as for the commands, a number or a text; "" is as if it were not there.
+    """
 
     kind: Literal["text", "number", "whole number", "true or false"]
     meaning: str
     required: bool = False
-    span: tuple[int, int] | None = None
+    span: tuple[float, float] | None = None
+    form: Form | None = None
 
     def __str__(self) -> str:
         """How a person reads what is expected: `whole number, 1 to 256`."""
-        return self.kind if self.span is None else f"{self.kind}, {self.span[0]} to {self.span[1]}"
+        if self.form is not None:
+            return str(self.form)
+        return self.kind if self.span is None else f"{self.kind}, {self.span[0]:g} to {self.span[1]:g}"
 
     def accepts(self, value: Any) -> bool:
+        if self.form is not None:
+            return type(value) in (str, int, float) and (value == "" or self._reads(str(value)))
         if type(value) not in _KINDS[self.kind]:
             return False
         return self.span is None or self.span[0] <= value <= self.span[1]
+
+    def _reads(self, text: str) -> bool:
+        assert self.form is not None
+        try:
+            self.form.read(text)
+        except ValueError:
+            return False
+        return True
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -37,12 +54,26 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 _UNIT = Argument("text", 'the systemd unit; "" where a host has but one')
 _PATCH = Argument("text", "the id of a patch", required=True)
-_CONCURRENCY = Argument("whole number", "requests at once, beside a load of one at a time", span=(1, 256))
-_REPEATS = Argument("whole number", "how often each load is measured at least", span=(1, 100))
-_MOST_REPEATS = Argument(
-    "whole number", "how often at most, until the spread allows a verdict", span=(1, 100)
-)
-
+_API_KEY = Argument("text", "environment variable here that holds the API key")
+_FORMED = {
+    "concurrency": "requests at once, beside a load of one at a time",
+    "rate": "requests a second, whether others have ended or not, instead of requests at once",
+    "arrivals": "how requests at a rate come",
+    "repeats": "how often each load is measured at least, and at most until the spread allows a verdict",
+    "prompt_tokens": "tokens of a prompt, about",
+    "max_tokens": "tokens of an answer",
+    "api": "the interface to ask; the first that answers",
+}
+_LOADS = {
+    **{name: Argument("text", meaning, form=FORMS[name]) for name, meaning in _FORMED.items()},
+    "most_repeats": Argument(
+        "whole number", "how often at most, until the spread allows a verdict", span=(1, 100)
+    ),
+    "difference": Argument("number", "the difference that repeats are to tell, in percent", span=(0.1, 100)),
+    "request_timeout": Argument("number", "seconds that one request may take", span=(1, 86_400)),
+    "load_timeout": Argument("number", "seconds that all loads may take together", span=(1, 86_400)),
+    "api_key_env": _API_KEY,
+}
 _DRAIN = Argument(
     "number", "seconds that a restart waits for running requests to end; 0: not at all", span=(0, 86_400)
 )
@@ -51,7 +82,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
     "wait": {
         "unit": _UNIT,
         "timeout": Argument("number", "seconds that it may take", span=(1, 86_400)),
-        "api_key_env": Argument("text", "environment variable here that holds the API key"),
+        "api_key_env": _API_KEY,
     },
     "diagnose": {"unit": _UNIT},
     "patch": {
@@ -72,16 +103,9 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
             "seconds of silence and idleness that end the start; 0: never",
             span=(0, 86_400),
         ),
-        "request_timeout": Argument("number", "seconds that one request may take", span=(1, 86_400)),
-        "load_timeout": Argument("number", "seconds that all loads may take together", span=(1, 86_400)),
-        "prompt_tokens": Argument("whole number", "tokens of a prompt, about", span=(1, 100_000)),
-        "max_tokens": Argument("whole number", "tokens of an answer", span=(2, 100_000)),
         "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
-        "concurrency": _CONCURRENCY,
-        "repeats": _REPEATS,
-        "most_repeats": _MOST_REPEATS,
+        **_LOADS,
         "tool": Argument("true or false", "measure with the engine's own benchmark as well"),
-        "api_key_env": Argument("text", "environment variable here that holds the API key"),
     },
     "bench": {
         "unit": _UNIT,
@@ -89,9 +113,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
         "drain": _DRAIN,
         "timeout": Argument("number", "seconds that each start may take", span=(1, 86_400)),
         "requests": Argument("whole number", "requests of one load", span=(1, 10_000)),
-        "concurrency": _CONCURRENCY,
-        "repeats": _REPEATS,
-        "most_repeats": _MOST_REPEATS,
+        **_LOADS,
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
     "capture": {

@@ -93,7 +93,8 @@ def bench(
 
     def so_far() -> Bench:
         left = tuple(commands)[len(measured) :]
-        return Bench(deployment.name, deployment.layout, tuple(measured), *recommended(measured), left=left)
+        best, reason = recommended(measured, options.difference)
+        return Bench(deployment.name, deployment.layout, tuple(measured), best, reason, left=left)
 
     dropin = _dropin(connection, deployment.unit)
     renewing = _renewing(dropin, on_event)
@@ -212,11 +213,12 @@ def _handled(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
-def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
+def recommended(measured: Sequence[Measured], difference: float = DIFFERENCE) -> tuple[Layout | None, str]:
     """The layout that answers one user fastest; among those that do alike, the one that serves most.
 
-    A difference that repeats leave open is none. Where tokens come in bursts, the rate between the
-    first and the last says nothing, and that of whole answers counts.
+    At a rate all that keep it serve the same, and the one that answers soonest does best. A relative
+    `difference` or less is none, nor is one that repeats leave open. Where tokens come in bursts, the rate
+    between the first and the last says nothing, and that of whole answers counts.
     """
     good = [one for one in measured if _is_measured(one.verification)]
     if not good:
@@ -225,17 +227,28 @@ def recommended(measured: Sequence[Measured]) -> tuple[Layout | None, str]:
         return good[0].layout, f"only {name_of(good[0].layout)} became ready and answered every request"
     bursts = [name_of(one.layout) for one in good if _in_bursts(one.verification)]
     rates = {one.layout: _rates(one.verification, whole=bool(bursts)) for one in good}
-    served = {one.layout: _served(one.verification) for one in good}
     fastest = max(rates, key=lambda layout: fmean(rates[layout]))
-    alike = [layout for layout in rates if not _clearly_less(rates[layout], rates[fastest])]
-    best = max(alike, key=lambda layout: fmean(served[layout]))
+    alike = [one for one in good if not _clearly_less(rates[one.layout], rates[fastest], difference)]
     reason = f"tokens/s of one stream: {_told(rates, sorted(rates, key=lambda one: -fmean(rates[one])))}"
     if bursts:
         reason += f" (of whole answers: those of {', '.join(bursts)} come in bursts)"
-    if len(alike) > 1:
-        names = ", ".join(map(name_of, alike))
-        reason += f"; {names} do not differ by more than repeats do; of all streams: {_told(served, alike)}"
-    return best, reason
+    if len(alike) < 2:
+        return fastest, reason
+    best, why = _most_able(alike)
+    names = ", ".join(name_of(one.layout) for one in alike)
+    return best, f"{reason}; {names} do not differ by more than repeats do; {why}"
+
+
+def _most_able(alike: Sequence[Measured]) -> tuple[Layout, str]:
+    """The one that does best with the most requests, and the figure of each."""
+    rate, _ = levels_of(alike[0].verification.metrics)[-1]
+    if rate:
+        times = {one.layout: _times(one.verification) for one in alike}
+        best = min(times, key=lambda layout: fmean(times[layout]))
+        return best, f"ms to a whole answer at {rate:g} requests/s: {_told(times, list(times))}"
+    served = {one.layout: _served(one.verification) for one in alike}
+    best = max(served, key=lambda layout: fmean(served[layout]))
+    return best, f"of all streams: {_told(served, list(served))}"
 
 
 def _told(values: Mapping[Layout, Sequence[float]], layouts: Sequence[Layout]) -> str:
@@ -270,10 +283,15 @@ def _served(result: Verification) -> list[float]:
     return [one.output_throughput for one in _at(result, last=True) if one.output_throughput]
 
 
-def _clearly_less(values: Sequence[float], than: Sequence[float]) -> bool:
-    """By more than what repeats leave open, and by more than is ever claimed."""
+def _times(result: Verification) -> list[float]:
+    """Milliseconds to a whole answer at the highest rate, of each repeat."""
+    return [value for one in _at(result, last=True) if (value := one.e2e_ms)]
+
+
+def _clearly_less(values: Sequence[float], than: Sequence[float], difference: float) -> bool:
+    """By more than what repeats leave open, and by more than is claimed."""
     doubt = sum(uncertainty(side) * fmean(side) for side in (values, than))
-    return fmean(values) < fmean(than) - max(DIFFERENCE * fmean(than), doubt)
+    return fmean(values) < fmean(than) - max(difference * fmean(than), doubt)
 
 
 def _sizes(layout: Layout) -> dict[str, str]:
