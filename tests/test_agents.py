@@ -19,6 +19,7 @@ AGENTS = {
     "patching/agent.py": 6,
     "patching/observer.py": 6,
     "verify/agent.py": 7,
+    "verify/tie.py": 7,
     "verify/toolagent.py": 7,
 }
 

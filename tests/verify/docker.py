@@ -6,14 +6,17 @@ The rest is what docker 28 prints of `inspect`. DOCKER_STATE is a directory with
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import IO
 
 STATE = Path(os.environ.get("DOCKER_STATE", ""))
 ID = "7" * 64
@@ -53,6 +56,20 @@ def restart() -> None:
     print(ID)
 
 
+def execute(argv: tuple[str, ...]) -> int:
+    """What runs inside is no child of the client's, and stays when that is killed; only its input ends."""
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
+    threading.Thread(target=relay, args=(process.stdin,), daemon=True).start()
+    return process.wait()
+
+
+def relay(given: IO[bytes]) -> None:
+    with contextlib.suppress(BrokenPipeError), given:
+        while piece := os.read(0, 1 << 16):
+            given.write(piece)
+            given.flush()
+
+
 def main(verb: str, *words: str) -> None:
     if read("refuses"):
         sys.exit("permission denied while trying to connect to the Docker daemon socket")
@@ -67,7 +84,7 @@ def main(verb: str, *words: str) -> None:
         os.execvp("tail", ["tail", "--follow", "--bytes=+1", str(STATE / "log")])
     elif verb == "exec":
         assert words[:2] == ("--interactive", ID)
-        os.execvp(words[2], list(words[2:]))
+        sys.exit(execute(words[2:]))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ import pytest
 from tests.verify.conftest import SERVER, free_port
 from tests.verify.docker import ID
 from tests.verify.test_links import Answering
+from tests.verify.test_tool import wait_gone
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.client import client_of
-from triage.verify.containers import ContainerService
+from triage.verify.containers import ContainerService, place_of
 from triage.verify.history import History
 from triage.verify.run import Options, verify
 from triage.verify.service import service_of
@@ -97,6 +98,22 @@ def test_its_endpoint_is_asked_from_inside(docker: Path):
     while client_of(connection, found).models().models != ("tiny",):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_what_runs_inside_is_given_its_input_and_ends_with_its_client(
+    docker: Path, tmp_path: Path, size: int
+):
+    found, said = deployment(docker), tmp_path / "pid"
+    place = place_of(LocalConnection(), found, sys.executable)
+    counts = "import sys; print(len(sys.stdin.buffer.read())); sys.exit(3)"
+    counted = place.run((sys.executable, "-c", counts), stdin=b"x" * size)
+    assert (counted.code, counted.stdout) == (3, f"{size}\n".encode())
+    waits = "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    waits = f"import os, sys, time; sys.stdin.read(); {waits}"
+    left = place.run((sys.executable, "-c", waits, str(said)), stdin=b"x" * size, timeout=3)
+    assert left.cut == "time"
+    wait_gone(int(said.read_text()))
 
 
 def test_what_docker_refuses_is_said(docker: Path):

@@ -164,6 +164,20 @@ def test_a_failure_is_told_in_its_last_words(engine: Engine, tmp_path: Path, bod
     assert left(tmp_path) == []
 
 
+def test_of_one_that_prints_without_end_only_the_last_words_are_kept(engine: Engine, tmp_path: Path):
+    body = """
+import time
+for number in range(30_000): print("progress " * 10, number)
+print("ValueError: the end", flush=True)
+(here / "files").write_text(str(os.listdir(os.environ["HOME"])))
+os.close(1); os.close(2); time.sleep(1)
+os._exit(4)
+"""
+    found = measure(LocalConnection(), engine(body), [ONE], "kimi", 60)
+    assert found.failure == "exit status 4: ValueError: the end"
+    assert (tmp_path / "files").read_text() == "[]"
+
+
 def test_one_that_is_not_installed_is_told(engine: Engine, tmp_path: Path):
     deployment = engine("")
     (tmp_path / "packages" / "sglang" / "bench_serving.py").unlink()

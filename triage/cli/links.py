@@ -82,7 +82,7 @@ def links(
         shape = shape_of(_config(evidence, deployment))
         with console.working(f"timing the links between {ranks} ranks"):
             found = probe(
-                place_of(connection, deployment),
+                place_of(connection, deployment, deployment.python),
                 deployment.python,
                 ranks,
                 (shape or Shape(DEFAULT_HIDDEN, 0, 0)).message,

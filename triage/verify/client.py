@@ -214,7 +214,7 @@ def client_of(
             f"prove it by hand: curl -k https://{deployment.host}:{port}/v1/models",
         )
     python = deployment.python or "python3"
-    connection = place_of(connection, deployment)
+    connection = place_of(connection, deployment, python)
     return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api)
 
 

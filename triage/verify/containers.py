@@ -6,6 +6,7 @@ $ docker inspect --type=container --format '{{json .State}}' kimi
 
 from __future__ import annotations
 
+import importlib.resources
 from collections.abc import Callable, Iterator, Sequence
 
 from triage.errors import RefusedError, UnreachableError
@@ -21,6 +22,11 @@ from triage.verify.service import ServiceState, reason_of, refused
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
 DEAD = ("exited", "dead", "created", "stopped", "configured")
 LEFT = ("removing", "paused", "stopping")
+# Standard input that does not end before the command does: a pipe that it could write to itself.
+_HELD = (
+    "exec 4<&0; : | { exec 3<>/proc/self/fd/0; cat <&4 >/proc/self/fd/3 3<&- 4<&- & "
+    'exec "$@" <&3 3<&- 4<&-; }'
+)
 
 
 class ContainerService:
@@ -77,13 +83,17 @@ class ContainerService:
 class Inside:
     """Commands in a container instead of on its host: there are the service's interpreter and its address.
 
-    `newest` names the container when it is asked: that of a pod is another one after each start.
+    `newest` names the container when it is asked: that of a pod is another one after each start. With
+    `python`, an interpreter there, a command that is given input ends with the tool that has started it.
     """
 
-    def __init__(self, connection: Connection, tool: Tool, newest: Callable[[], str | None]) -> None:
+    def __init__(
+        self, connection: Connection, tool: Tool, newest: Callable[[], str | None], python: str = ""
+    ) -> None:
         self._connection = connection
         self._tool = tool
         self._newest = newest
+        self._python = python
         self.name = connection.name
         self.address = connection.address
 
@@ -99,6 +109,10 @@ class Inside:
         if id is None:
             return Output(1, b"", b"there is no pod of it now\n")
         command = (*inside(self._tool, id, stdin=True), *argv)
+        if stdin and self._python:
+            source = importlib.resources.files("triage.verify").joinpath("tie.py").read_text("utf-8")
+            tied = (self._python, "-I", "-S", "-B", "-c", source, str(len(stdin)), *argv)
+            command = ("sh", "-c", _HELD, "sh", *inside(self._tool, id, stdin=True), *tied)
         return self._connection.run(command, stdin=stdin, timeout=timeout, limit=limit)
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
@@ -112,13 +126,13 @@ class Inside:
         """The connection is its owner's."""
 
 
-def place_of(connection: Connection, deployment: Deployment) -> Connection:
-    """Where the service's interpreter is: in its container, or on the host itself."""
+def place_of(connection: Connection, deployment: Deployment, python: str = "") -> Connection:
+    """Where the service's interpreter is: in its container, or on the host itself. `python`: as in Inside."""
     container = container_of(deployment)
     if container is None:
         return connection
     tool, id = container
     if tool == "crictl" or tool == "kubectl":
         pod = pod_of(connection, tool, id)
-        return Inside(connection, tool, lambda: found.id if (found := pod.newest()) else None)
-    return Inside(connection, tool, lambda: id)
+        return Inside(connection, tool, lambda: found.id if (found := pod.newest()) else None, python)
+    return Inside(connection, tool, lambda: id, python)

@@ -59,7 +59,7 @@ def measure(
         "pid": None if deployment.container else deployment.serving_pid or deployment.main_pid,
         "timeout": timeout,
     }
-    reply = _run(place_of(connection, deployment), deployment.python, tool, job)
+    reply = _run(place_of(connection, deployment, deployment.python), deployment.python, tool, job)
     results, why = reply["results"], str(reply["why"])
     if why:
         return ByTool(tool, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))

@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -66,33 +67,35 @@ def environment_of(pid: int | None, changes: Json, home: str) -> Json:
 
 def run(command: list[str], environment: Json, home: str, end_at: float) -> Json:
     """One command's result, or why there is none."""
-    result, log = os.path.join(home, NAME), os.path.join(home, "log")
+    result, words = os.path.join(home, NAME), b""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(result)
     places = {"RESULT": result, "DIRECTORY": home}
     argv = [places.get(word, word) for word in command]
-    with open(log, "wb") as output:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=home,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        cwd=home,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
         try:
             while process.poll() is None:
                 if time.monotonic() > end_at:
-                    return {"why": "it took too long", "words": last_words(log)}
-                time.sleep(0.5)
+                    return {"why": "it took too long", "words": words.decode("utf-8", "replace")}
+                words = heard(output.fileno(), words, 0.5)
                 sys.stdout.write(" ")  # fails where nobody reads any more
                 sys.stdout.flush()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        words = heard(output.fileno(), words, 0.1)
     try:
         with open(result, encoding="utf-8", errors="replace") as file:
             text = file.read(MAX_RESULT)
@@ -100,14 +103,21 @@ def run(command: list[str], environment: Json, home: str, end_at: float) -> Json
         text = ""
     if process.returncode or not text:
         why = f"exit status {process.returncode}" if process.returncode else "it wrote no result"
-        return {"why": why, "words": last_words(log)}
+        return {"why": why, "words": words.decode("utf-8", "replace")}
     return {"result": text}
 
 
-def last_words(log: str) -> str:
-    with open(log, "rb") as file:
-        file.seek(max(0, os.path.getsize(log) - WORDS))
-        return file.read().decode("utf-8", "replace")
+def heard(output: int, words: bytes, seconds: float) -> bytes:
+    """The end of what has been printed, so many seconds later."""
+    end, left = time.monotonic() + seconds, seconds
+    while left > 0 and select.select([output], [], [], left)[0]:
+        piece = os.read(output, 1 << 16)
+        words = (words + piece)[-WORDS:]
+        left = max(0.0, end - time.monotonic())
+        if not piece:  # closed, by a command that may go on
+            time.sleep(left)
+            break
+    return words
 
 
 def main() -> None:
