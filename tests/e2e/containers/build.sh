@@ -1,10 +1,12 @@
 #!/bin/sh
 # Builds a Kubernetes from Debian's source package, some minutes the first time: build.sh DIRECTORY MIRROR
-# The binaries are then in DIRECTORY/bin, kubectl alone in DIRECTORY/client.
+# The binaries are then in DIRECTORY/bin, kubectl alone in DIRECTORY/client; the gigabytes that it took are gone.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 directory=$1 mirror=$2
-[ -e "$directory/done" ] && exit 0
+recipe=$(cat "$here/build.sh" "$here/crictl.go" | sha256sum)
+[ "$(cat "$directory/bin/recipe" 2>/dev/null)" = "$recipe" ] && exit 0
+rm -rf "$directory"
 mkdir -p "$directory/lists/partial" "$directory/archives/partial" "$directory/bin" "$directory/client"
 cd "$directory"
 command -v dpkg-source >/dev/null || apt-get install -y -qq dpkg-dev >/dev/null
@@ -43,4 +45,8 @@ version="$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/componen
 for program in kubelet kube-apiserver kube-controller-manager crictl; do
     go build -ldflags "-s -w $version" -o "$directory/bin/" "./cmd/$program"
 done
-touch "$directory/done"
+cd "$directory"
+for each in *; do
+    case $each in bin | client) ;; *) rm -rf "$each" ;; esac
+done
+echo "$recipe" >bin/recipe

@@ -1,4 +1,4 @@
-"""A box that runs docker, and one that is a Kubernetes cluster, as fixtures."""
+"""Boxes that run docker and podman, and one that is a Kubernetes cluster, as fixtures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from tests.e2e.box import Bind, Box, rootfs
 from tests.e2e.box import host as machine
 from tests.e2e.box.rootfs import cache
 from tests.e2e.containers.image import archive
+from triage.evidence.queries.containers import Tool
+from triage.hosts import Connection
+from triage.verify.containers import Inside
 
 HERE = Path(__file__).parent
 SUITE = "bookworm"
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
-OURS = ("kubepods", "k8s.io", "docker")  # groups that the runtimes make, next to the box's own
 Triage = Callable[..., Any]
 
 
@@ -57,8 +60,17 @@ def rootfs_of() -> Path:
 def docker(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
     packages = downloaded(place / "docker", rootfs_of, "docker.io", "docker-compose")
     binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
-    with swept(), Box("dock", binds=binds, capabilities="CAP_NET_ADMIN") as box:
+    with swept("docker"), Box("dock", binds=binds, capabilities="CAP_NET_ADMIN") as box:
         box.run(["sh", str(HERE / "docker.sh"), str(packages)], timeout=300, check=True)
+        yield box
+
+
+@pytest.fixture(scope="package")
+def podman(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
+    packages = downloaded(place / "podman", rootfs_of, "podman", "crun")
+    binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
+    with swept("libpod_parent"), Box("pod", binds=binds) as box:
+        box.run(["sh", str(HERE / "podman.sh"), str(packages)], timeout=300, check=True)
         yield box
 
 
@@ -70,7 +82,7 @@ def node(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
     subprocess.run(["sh", str(HERE / "build.sh"), str(built), machine.mirror(SUITE)], check=True)
     binds = [Bind(packages), Bind(built / "bin"), Bind(HERE)]
     binds += [Bind(image, "/opt/sglang.tar"), Bind(place / "pause.tar", "/opt/pause.tar")]
-    with swept(), Box("gpu01", binds=binds) as box:
+    with swept("kubepods", "k8s.io"), Box("gpu01", binds=binds) as box:
         script = ["sh", str(HERE / "node.sh"), box.address, str(built / "bin"), str(packages)]
         box.run(script, timeout=300, check=True)
         (box.directory / "kubeconfig").write_text(box.run(["cat", "/root/.kube/config"], check=True).stdout)
@@ -104,6 +116,26 @@ def triage(tmp_path: Path) -> Triage:
     return run
 
 
+def ends_with_its_client(box: Box, connection: Connection, tool: Tool, container: str) -> None:
+    """What triage runs in a container is gone once the tool that has started it is."""
+    place = Inside(connection, tool, lambda: container, "python3")
+    counts = "import sys; print(len(sys.stdin.read())); sys.exit(3)"
+    counted = place.run(("python3", "-c", counts), stdin=b"x" * 300_000)
+    assert (counted.code, counted.stdout) == (1 if tool == "crictl" else 3, b"300000\n")
+    waits = ("python3", "-c", "import sys, time; sys.stdin.read(); time.sleep(600.25)")
+
+    def lives() -> bool:
+        return box.run(["pgrep", "--full", "--count", "[s]leep.600.25"]).stdout.strip() != "0"
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(1) as aside:
+        cut = aside.submit(place.run, waits, stdin=b"x", timeout=6)
+        until(lives, 5)
+        assert cut.result().cut == "time"
+    until(lambda: not lives(), 10)
+    assert time.monotonic() - begun < 60
+
+
 def downloaded(place: Path, tree: Path, *packages: str) -> Path:
     """A directory with Debian packages, and with what they need that `tree` lacks."""
     if not list(place.glob("*.deb")):
@@ -117,12 +149,12 @@ def downloaded(place: Path, tree: Path, *packages: str) -> Path:
 
 
 @contextlib.contextmanager
-def swept() -> Iterator[None]:
+def swept(*names: str) -> Iterator[None]:
     """Afterwards the control groups that a runtime has made are gone: a box shares this machine's."""
     try:
         yield
     finally:
-        for name in OURS:
+        for name in names:
             for top in (machine.CGROUPS / controller / name for controller in CONTROLLERS):
                 for group in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
                     group.rmdir()

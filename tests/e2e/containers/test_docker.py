@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from tests.e2e.box import Box
-from tests.e2e.containers.conftest import Triage
+from tests.e2e.containers.conftest import Triage, ends_with_its_client
+from triage.evidence.live import LiveEvidence
+from triage.evidence.queries import ReadContainerFile
+from triage.evidence.trees import EvidenceTree
+from triage.hosts import ConnectionOptions, open_connection
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
@@ -37,12 +43,14 @@ def test_a_service_of_compose_is_proven_and_not_changed(docker: Box, triage: Tri
     assert "--export dockerfile" in refused
 
 
-def test_a_file_is_read_through_links_and_not_through_every_link(docker: Box) -> None:
-    from triage.evidence.live import LiveEvidence
-    from triage.evidence.queries import ReadContainerFile
-    from triage.evidence.trees import EvidenceTree
-    from triage.hosts import ConnectionOptions, open_connection
+def test_what_runs_in_a_container_ends_with_docker_exec(docker: Box) -> None:
+    with contextlib.closing(
+        open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
+    ) as way:
+        ends_with_its_client(docker, way, "docker", "chat_engine_1")
 
+
+def test_a_file_is_read_through_links_and_not_through_every_link(docker: Box) -> None:
     docker.run("docker exec -i chat_engine_1 python3 -", stdin=LINKS, check=True)
     id = docker.run(["docker", "inspect", "--format", "{{.Id}}", "chat_engine_1"], check=True).stdout.strip()
     connection = open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.box import Box
-from tests.e2e.containers.conftest import Triage
+from tests.e2e.containers.conftest import Triage, ends_with_its_client, kubeconfig
+from triage.hosts import ConnectionOptions, open_connection
+from triage.hosts.local import LocalConnection
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
@@ -58,6 +62,18 @@ def test_a_case_of_a_pod_says_the_same(node: Box, triage: Triage, client: Path, 
     triage(node, "capture", "local", "--unit", "llm/revived-0", "-o", str(case), path=client)
     again = triage(node, "diagnose", "--case", str(case), code=1)
     assert again["incidents"][0]["initiator"]["type"] == "IndexError"
+
+
+def test_what_runs_in_a_pod_ends_with_crictl_exec_and_with_kubectl_exec(
+    node: Box, client: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = "crictl ps --quiet --label io.kubernetes.pod.name=revived-0"
+    on_node = node.run(["sh", "-c", ids], check=True).stdout.strip()
+    with contextlib.closing(open_connection("gpu01", ConnectionOptions(ssh_config=node.ssh_config()))) as way:
+        ends_with_its_client(node, way, "crictl", on_node)
+    monkeypatch.setenv("PATH", f"{client}:{os.environ['PATH']}")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(node)))
+    ends_with_its_client(node, LocalConnection(), "kubectl", "llm/revived-0/engine")
 
 
 def test_it_is_started_again_by_whoever_owns_it(node: Box, triage: Triage, client: Path) -> None:
