@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -42,8 +43,10 @@ def test_the_same_rules_flip_nothing(place: Path) -> None:
 def test_an_earlier_result_of_replay(place: Path) -> None:
     earlier = triage("replay", "cases", "--format", "json", cwd=place).stdout
     (place / "earlier.json").write_text(earlier.replace('"port-in-use"', '"ulimit"'))
-    done = triage("replay", "cases", "--against", "earlier.json", cwd=place)
+    done = triage("replay", "cases", "--against", "earlier.json", "--junit", "flips.xml", cwd=place)
     assert done.returncode == 1
+    failures = {each.get("message") for each in ElementTree.parse(place / "flips.xml").iter("failure")}
+    assert failures == {"category was ulimit, is port-in-use"}
     assert "       category ulimit -> port-in-use\n1 of 2 verdicts flip\n" in done.stdout
 
 

@@ -46,15 +46,26 @@ def test_a_result_is_pinned_and_freed(state: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("gpu09", "--pin", "last"), "there are none"),
+        (("gpu09", "--pin", "last"), "pinning a result of gpu09: none is stored. Next: triage history\n"),
         (("--pin", "last"), "it takes one deployment"),
-        (("gpu01", "--pin", "yesterday"), "no result of that time"),
+        (("gpu01", "--pin", "yesterday"), "there is none of that time"),
     ],
 )
 def test_what_cannot_be_is_said(state: Path, words: tuple[str, ...], said: str):
     done = history(state, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_where_nothing_was_measured_there_is_no_last_one(state: Path):
+    dead = replace(FULL, deployment="dead.service", start=replace(FULL.start, ready=False))
+    History(state / "triage" / "history").append("gpu03", dead)
+    done = history(state, "gpu03", "--pin", "last")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "triage: pinning the latest result of dead.service on gpu03: none was measured without failures. "
+        "Next: triage verify gpu03 --unit dead.service\n"
+    )
 
 
 def test_a_result_of_another_tool_is_stored(state: Path):

@@ -9,7 +9,9 @@ import pytest
 
 from tests.report.test_page import bench, fleet, links, renamed, rollout, run, verification
 from tests.report.test_text import report
+from triage.against import Flip
 from triage.errors import UsageError
+from triage.replay import Difference, Expected, Replayed
 from triage.report import json as rendered
 from triage.report.documents import cleaned
 from triage.report.junit import junit_of
@@ -87,6 +89,30 @@ def test_the_layouts_of_a_bench():
 def test_an_incident_is_a_failure():
     (found,) = suites(cleaned(rendered.diagnosis(report()))).values()
     assert list(found.values()) == ["pp-rank-assumption, confirmed"]
+
+
+def test_the_hosts_of_a_check():
+    checked = {
+        "schema": "triage.hosts-check/1",
+        "hosts": [
+            {"name": "gpu01", "access": {"user": "root"}, "error": None},
+            {"name": "gpu02", "access": None, "error": "reaching gpu02: no route"},
+        ],
+    }
+    assert list(suites(checked).values()) == [{"gpu01": "", "gpu02": "reaching gpu02: no route"}]
+
+
+def test_the_cases_of_a_replay():
+    asked = Expected(category="nccl")
+    same, other = Replayed("same", 0.1, (), asked), Replayed("other", 0.1, (), asked)
+    wrong = Replayed("wrong", 0.1, (Difference("ranks", "is TP0, expected TP1"),), asked)
+    flips = [Flip("other", {"category": ("ulimit", "nccl"), "rule": ("a", None)})]
+    (cases,) = suites(rendered.replay([same, other, wrong], flips)).values()
+    assert cases == {
+        "same": "",
+        "other": "category was ulimit, is nccl",
+        "wrong": "category is nccl, expected ulimit",
+    }
 
 
 def test_where_nothing_can_fail_there_are_no_tests():

@@ -65,8 +65,8 @@ def test_a_pinned_result_is_what_others_are_compared_with(tmp_path: Path):
     assert history.pin("h", deployment, "last").at == "2026-05-05"
     history.unpin("h", deployment)
     assert history.pinned("h", deployment) == ""
-    for at in ("2026-05-04", "2027-01-01"):  # one that failed, one that never was
-        with pytest.raises(UsageError, match="no result of that time"):
+    for at, why in (("2026-05-04", "it was not measured"), ("2027-01-01", "there is none of that time")):
+        with pytest.raises(UsageError, match=f"pinning the result of {at} of .*: {why}"):
             history.pin("h", deployment, at)
 
 

@@ -46,8 +46,11 @@ def history(
         _import(store, file, host, unit)
     names = [pair for pair in store.deployments(host) if unit in ("", pair[1])]
     if pin or unpin:
-        if len(names) != 1:
-            found = ", ".join(f"{deployment} on {name}" for name, deployment in names) or "none"
+        if not names:
+            whose = " on ".join(filter(None, (unit, host))) or "any host"
+            raise UsageError("pinning", f"a result of {whose}", "none is stored", "triage history")
+        if len(names) > 1:
+            found = ", ".join(f"{deployment} on {name}" for name, deployment in names)
             raise UsageError(
                 "pinning", "a result", f"it takes one deployment; there are {found}", "name HOST and --unit"
             )

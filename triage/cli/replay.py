@@ -55,13 +55,13 @@ def replay(
             print(f"{'FAIL' if result.differences else 'ok  '} {safe_line(result.name)}", flush=True)
             for difference in result.differences:
                 print(f"       {safe_line(f'{difference.part} {difference.text}')}")
+    flips = () if before is None else tuple(flipped(results, before))
     if junit is not None:
         from triage.files import write_atomically
         from triage.report.junit import junit as render
 
-        write_atomically(junit, render(results).encode())
+        write_atomically(junit, render(results, flips).encode())
     failed = sum(bool(result.differences) for result in results)
-    flips = () if before is None else tuple(flipped(results, before))
     if format is Format.JSON:
         from triage.report import json
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
+from triage.against import Flip
 from triage.errors import UsageError
 from triage.replay import Replayed
 from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.json import replay
 from triage.report.levels import levels
 from triage.report.safe import safe as shown
 
@@ -26,11 +28,11 @@ class Case:
     seconds: float = 0.0
 
 
-def junit(results: Sequence[Replayed]) -> str:
-    """One test suite, one test case a captured case, a failure with every difference."""
+def junit(results: Sequence[Replayed], flips: Sequence[Flip] = ()) -> str:
+    """One test suite, one test case a captured case, a failure with every difference and what flipped."""
     cases = [
-        Case(item.name, tuple(f"{one.part} {one.text}" for one in item.differences), seconds=item.seconds)
-        for item in results
+        replace(case, seconds=item.seconds)
+        for case, item in zip(_replayed(replay(results, flips)), results, strict=True)
     ]
     return _text(_suite("triage replay", "triage.replay", cases))
 
@@ -81,6 +83,21 @@ def _checks(part: Section) -> Iterator[Case]:
     elif part.kind == "patch":
         for patch in document["patches"]:
             yield Case(f"{patch['id']}: {patch['state']}")
+    elif document["schema"] == "triage.replay/1":
+        yield from _replayed(document)
+    elif document["schema"] == "triage.hosts-check/1":
+        for host in document["hosts"]:
+            yield Case(host["name"], () if host["error"] is None else (host["error"],))
+
+
+def _replayed(document: Mapping[str, Any]) -> Iterator[Case]:
+    """The captured cases of a replay."""
+    flips = {flip["name"]: flip["changed"] for flip in document["flips"]}
+    for case in document["cases"]:
+        told = [f"{one['part']} {one['text']}" for one in case["differences"]]
+        for part, changed in flips.get(case["name"], {}).items():
+            told.append(f"{part} was {changed['before'] or '-'}, is {changed['now'] or '-'}")
+        yield Case(case["name"], tuple(told))
 
 
 def _verified(document: Mapping[str, Any], alone: bool) -> Iterator[Case]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,17 +95,12 @@ class History:
 
         Raises UsageError for one that nothing can be compared with.
         """
-        fit = [one for one in self.read(host, deployment) if is_measured(one)]
-        chosen = fit[-1:] if at == "last" else [one for one in fit if one.at == at]
+        results = list(self.read(host, deployment))
+        chosen = [one for one in results if is_measured(one) and at in ("last", one.at)]
         if not chosen:
-            raise UsageError(
-                "pinning",
-                f"the result of {at} of {deployment} on {host}",
-                "no result of that time was measured without failures",
-                f"triage history {host}",
-            )
-        write_atomically(self._pin(host, deployment), f"{chosen[0].at}\n".encode())
-        return chosen[0]
+            raise _not_pinned(host, deployment, at, any(one.at == at for one in results))
+        write_atomically(self._pin(host, deployment), f"{chosen[-1].at}\n".encode())
+        return chosen[-1]
 
     def unpin(self, host: str, deployment: str) -> None:
         """Compare with the latest result again. Raises UnreachableError."""
@@ -130,6 +126,15 @@ def is_measured(result: Verification) -> bool:
     """Can another be compared with it: ready until the end, measured, without failures?"""
     sound = result.verdict != "failed" and not any(one.failed for one in result.metrics)
     return bool(sound and result.start.ready and result.metrics)
+
+
+def _not_pinned(host: str, deployment: str, at: str, is_there: bool) -> UsageError:
+    of = f"{deployment} on {host}"
+    if at == "last":
+        verify = f"triage verify {shlex.quote(host)} --unit {shlex.quote(deployment)}"
+        return UsageError("pinning the latest result of", of, "none was measured without failures", verify)
+    why = "it was not measured without failures" if is_there else "there is none of that time"
+    return UsageError(f"pinning the result of {at} of", of, why, f"triage history {shlex.quote(host)}")
 
 
 def _encoded(result: Verification) -> bytes:
