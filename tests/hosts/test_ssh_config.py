@@ -274,6 +274,16 @@ def test_without_an_ssh_client_what_needs_it_is_refused(home: Path, line: str) -
     assert "openssh-client" in caught.value.next
 
 
+@pytest.mark.usefixtures("without_ssh")
+@pytest.mark.parametrize(
+    "line", ["Port abc", "Port 65536", "Port", "ConnectTimeout=1m", "ServerAliveInterval -1"]
+)
+def test_without_an_ssh_client_a_number_has_to_be_one(home: Path, line: str) -> None:
+    with pytest.raises(UsageError, match=r"line 2: [a-z]+ takes a number of at most [0-9]+$") as caught:
+        resolved("gpu", home, f"Host gpu\n  {line}\n")
+    assert caught.value.next.startswith("mend that line")
+
+
 def test_aliases(home: Path) -> None:
     (home / ".ssh" / "a b").mkdir()
     (home / ".ssh" / "a b" / "c").write_text("Host inner # here\n")

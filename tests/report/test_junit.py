@@ -111,7 +111,7 @@ def test_the_cases_of_a_replay():
     assert cases == {
         "same": "",
         "other": "category was ulimit, is nccl",
-        "wrong": "category is nccl, expected ulimit",
+        "wrong": "ranks is TP0, expected TP1",
     }
 
 

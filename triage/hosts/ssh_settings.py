@@ -19,6 +19,7 @@ from triage.errors import UsageError
 
 PATIENCE = 20.0  # seconds; `Match exec` and names that are made canonical may take some
 NEED_SSH = ("match", "include", "tag", "canonicalizehostname")
+MOST = {"port": 65535, "connecttimeout": 10**6, "serveraliveinterval": 10**6}  # of what is a number
 
 Settings = Mapping[str, tuple[str, ...]]
 
@@ -87,7 +88,10 @@ def _of_file(host: str, user: str, port: int, path: Path) -> Settings:
     except (paramiko.SSHException, OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or repr(error)
         raise UsageError(
-            "reading", f"the ssh configuration {path}", reason, "install the ssh client (openssh-client)"
+            "reading",
+            f"the ssh configuration {path}",
+            reason,
+            "mend that line, or install the ssh client (openssh-client)",
         ) from None
     return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in found.items()}
 
@@ -102,6 +106,8 @@ def _refuse_what_needs_ssh(text: str) -> None:
             continue
         if key in NEED_SSH or re.search(r"[\"'#$]", words[-1]) or "%%" in line:
             raise ValueError(f"line {number} ({words[0][:40]}) cannot be read without the ssh client")
+        if key in MOST and not (re.fullmatch("[0-9]{1,7}", words[-1]) and int(words[-1]) <= MOST[key]):
+            raise ValueError(f"line {number}: {key} takes a number of at most {MOST[key]}")
         if {key} | seen >= {"proxycommand", "proxyjump"} or (key == "certificatefile" and key in seen):
             raise ValueError(f"line {number}: a second {key} cannot be read without the ssh client")
         seen.add(key)
