@@ -15,7 +15,14 @@ from triage.errors import ExitCode, UnreachableError, UsageError
 from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment
-from triage.evidence.queries import UnitCommand, UnitProperties, UserServiceUnits, UserUnitProperties
+from triage.evidence.queries import (
+    KnownServiceUnits,
+    UnitCommand,
+    UnitProperties,
+    UnitRuns,
+    UserServiceUnits,
+    UserUnitProperties,
+)
 from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output, open_connection
 
@@ -489,6 +496,65 @@ def test_a_unit_that_is_not_there_lists_those_that_are(dead: ScriptedHost) -> No
     assert "kimi.service" in caught.value.happened
     assert caught.value.exit_code == ExitCode.USAGE
     assert caught.value.next
+
+
+@pytest.fixture
+def forgotten(dead: ScriptedHost) -> ScriptedHost:
+    """The same host after a reboot: nothing wants the service, so that systemd has not loaded it."""
+    shown = str(dead.commands["systemctl show"])
+    dead.commands["systemctl show"] = unit_text(
+        "ssh.service", MainPID=33, ExecStart=exec_start("/usr/sbin/sshd")
+    )
+    dead.commands[" ".join(KnownServiceUnits().argv())] = shown.replace(
+        "Result=signal", "Result=success"
+    ).replace("InvocationID=" + "0" * 31 + "1", "InvocationID=") + unit_text(
+        "gone.service", LoadState="not-found", ExecStart=exec_start(*SERVE)
+    )
+    return dead
+
+
+RUN = (
+    "__REALTIME_TIMESTAMP=1795971600000000\nMESSAGE_ID=39f53479d3a045ac8e11786248231fbf\nINVOCATION_ID={0}\n\n"
+    "__REALTIME_TIMESTAMP=1795971700000000\nMESSAGE_ID=d9b373ed55a64feb8242e02dbe79a49c\nINVOCATION_ID={0}\n"
+    "UNIT_RESULT=signal\n\n"
+).format("a" * 32)
+
+
+def runs_of(host: ScriptedHost, unit: str) -> None:
+    host.commands[" ".join(UnitRuns(unit).argv())] = RUN
+
+
+def test_a_service_that_systemd_has_forgotten_is_known_by_its_file_and_the_journal(
+    forgotten: ScriptedHost,
+) -> None:
+    runs_of(forgotten, "kimi.service")
+    (found,) = discover(forgotten.evidence)
+    assert (found.name, found.result, found.invocation, found.model) == (
+        "kimi.service",
+        "signal",
+        "a" * 32,
+        "/srv/m",
+    )
+
+
+def test_a_service_that_never_ran_is_named_and_not_diagnosed(forgotten: ScriptedHost) -> None:
+    forgotten.commands[" ".join(UnitRuns("kimi.service").argv())] = ""
+    with pytest.raises(UnreachableError, match=r"kimi.service would, but does not run, and .* no run"):
+        discover(forgotten.evidence)
+
+
+def test_what_is_forgotten_is_not_asked_for_where_a_service_is_found(dead: ScriptedHost) -> None:
+    discover(dead.evidence)
+    assert KnownServiceUnits().argv() not in dead.asked
+
+
+def test_a_unit_that_is_no_more_is_what_the_journal_holds_of_it(dead: ScriptedHost) -> None:
+    asked = " ".join(UnitProperties("old.service").argv())
+    dead.commands[asked] = unit_text("old.service", LoadState="not-found")
+    runs_of(dead, "old.service")
+    found = discover(dead.evidence, "old")[0]
+    assert (found.unit, found.result, found.invocation) == ("old.service", "signal", "a" * 32)
+    assert found.disagreements == ("systemd knows no old.service any more; this is what the journal holds",)
 
 
 def test_a_host_without_any_says_how_to_go_on(host: ScriptedHost) -> None:

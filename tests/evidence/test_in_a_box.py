@@ -17,7 +17,7 @@ from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.logs import log_sources
 from triage.evidence.policy import sudoers
-from triage.evidence.queries import PythonTree, ReadFile, UnitRuns
+from triage.evidence.queries import KnownServiceUnits, PythonTree, ReadFile, ServiceUnits, UnitRuns
 from triage.evidence.queries.journal import entries
 from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import ConnectionOptions, open_connection
@@ -295,6 +295,33 @@ def test_a_run_that_systemd_has_forgotten(box: Box, evidence: Evidence) -> None:
     assert found.invocation == run.invocation
     assert found.state == "inactive"
     assert any("server_args" in text for text in messages(asked, "forgotten"))
+
+
+QUIET = """\
+[Service]
+ExecStart=/bin/sh -c "/opt/sglang/bin/python -m sglang.launch_server | cat"
+"""
+
+
+def test_a_service_that_ended_well_and_then_lost_its_file(box: Box, evidence: Evidence) -> None:
+    file = "/etc/systemd/system/quiet.service"
+    box.put(file, QUIET)
+    box.run("systemctl daemon-reload; systemctl start quiet", check=True)
+    box.run("until [ inactive = $(systemctl is-active quiet) ]; do sleep 0.1; done", check=True)
+    reader = evidence("engineer")
+    assert "quiet.service" not in {unit.id for unit in reader.ask(ServiceUnits()).require()}
+    known = {unit.id: unit for unit in reader.ask(KnownServiceUnits()).require()}
+    assert (known["quiet.service"].load_state, known["dead.service"].load_state) == ("loaded", "loaded")
+    assert not [unit for unit in known if "@." in unit]
+    box.run(f"rm {file}; systemctl daemon-reload", check=True)
+    reader = evidence("engineer")
+    assert {u.id: u.load_state for u in reader.ask(KnownServiceUnits()).require()}[
+        "quiet.service"
+    ] == "not-found"
+    (found,) = discover(reader, "quiet")
+    assert found.invocation
+    assert "systemd knows no quiet.service any more" in found.disagreements[0]
+    assert "last words" in messages(reader, "quiet")
 
 
 def test_a_captured_case_tells_the_same(evidence: Evidence, tmp_path: Path) -> None:

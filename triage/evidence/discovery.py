@@ -47,6 +47,7 @@ from triage.evidence.queries import (
     Belonging,
     ClusterContainers,
     Containers,
+    KnownServiceUnits,
     PodmanStorage,
     Process,
     ProcessArguments,
@@ -103,6 +104,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     found = [host.deployment_of(each) for each in host.service_units()]
     found += _serving(host.containers)
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
+    found = found or [host.deployment_of(each) for each in host.idle_units() if host.has_run(each.id)]
     found = found or _serving(in_cluster(evidence))
     if not found:
         raise UnreachableError(
@@ -188,8 +190,10 @@ class _Host:
             return f"the processes could not be listed: {self.processes.missing}"
         if self.units.value is None:
             return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
+        idle = ", ".join(unit.id for unit in self.idle_units()[:8])
         others = ", ".join(sorted(self._own_managers() - {self._me()})[:8])
-        hint = f"; the user units of {others} are only told to them" if others else ""
+        hint = f"; {idle} would, but does not run, and the journal tells of no run" if idle else ""
+        hint += f"; the user units of {others} are only told to them" if others else ""
         hint += self._unasked()
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
@@ -226,9 +230,12 @@ class _Host:
             return self.deployment_of(unit)
         pods = in_cluster(self.evidence, namespace if slash else "")
         pod = self._chosen(pods, name)
-        if pod is None:
-            raise self._not_named(name, pods)
-        return pod
+        if pod is not None:
+            return pod
+        if not slash and self.has_run(_unit_name(name)):
+            said = f"systemd knows no {_unit_name(name)} any more; this is what the journal holds"
+            return replace(self.deployment_of(Unit(_unit_name(name))), disagreements=(said,))
+        raise self._not_named(name, pods)
 
     def _chosen(self, found: Sequence[Found], name: str) -> Deployment | None:
         """The one container that is meant by a name. Raises UsageError where several are."""
@@ -309,6 +316,19 @@ class _Host:
             for unit in (*(self.units.value or ()), *(self.own_units or ()))
             if unit.load_state == "loaded" and (self._in(unit) or self._starts_engine(unit))
         )
+
+    def idle_units(self) -> tuple[Unit, ...]:
+        """Units that would start an engine, and that systemd does not have in memory."""
+        known = self.evidence.ask(KnownServiceUnits()).value if self.units.value else ()
+        return tuple(
+            unit
+            for unit in known or ()
+            if unit.id not in self.by_id and unit.load_state == "loaded" and self._starts_engine(unit)
+        )
+
+    def has_run(self, unit: str) -> bool:
+        """Whether the journal holds a run of it."""
+        return bool(self.evidence.ask(about_units_of("systemd").runs(unit)).value)
 
     def plain_processes(self) -> tuple[Process, ...]:
         """Processes that serve, and belong to none of the units."""

@@ -45,7 +45,14 @@ from triage.evidence.queries.process import (
     WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
-from triage.evidence.queries.systemd import Command, ServiceUnits, Unit, UnitCommand, UnitProperties
+from triage.evidence.queries.systemd import (
+    Command,
+    KnownServiceUnits,
+    ServiceUnits,
+    Unit,
+    UnitCommand,
+    UnitProperties,
+)
 from triage.evidence.queries.userunits import (
     UserJournal,
     UserJournalWindows,
@@ -59,6 +66,7 @@ from triage.evidence.queries.windows import JournalWindows
 # One of each, with placeholders where a real one has names.
 CATALOGUE: tuple[Query[Any], ...] = (
     ServiceUnits(),
+    KnownServiceUnits(),
     UnitProperties("UNIT.service"),
     UnitCommand("UNIT.service"),
     UnitRuns("UNIT.service"),
@@ -130,6 +138,7 @@ __all__ = [
     "JournalAccess",
     "JournalWindows",
     "KernelLog",
+    "KnownServiceUnits",
     "ListDirectory",
     "Listener",
     "ListeningPorts",

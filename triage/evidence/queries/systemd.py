@@ -118,6 +118,33 @@ class ServiceUnits(Query[tuple[Unit, ...]]):
 
 
 @dataclass(frozen=True)
+class KnownServiceUnits(ServiceUnits):
+    """Every service unit that has a file, or of which the journal speaks; one that is gone is `not-found`.
+
+    systemd forgets a unit that does not run, where nothing wants it: after a reboot, or when it ended well.
+    """
+
+    name: ClassVar[str] = "known-service-units"
+    purpose: ClassVar[str] = (
+        "find a service that ended and was forgotten by systemd, where none else is found"
+    )
+    absence: ClassVar[str] = "a service that does not run is only found by its name"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("sh", "-c", " ".join(_KNOWN.split()), "known-units", *_SHOW)
+
+
+_KNOWN = r"""
+set -f;
+names=$({
+    systemctl list-unit-files --no-pager --no-legend --type=service; journalctl --no-pager --field=UNIT;
+} 2>/dev/null | sed -n "s/^\([A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*\.service\)\( .*\)*\$/\1/p"
+    | grep -v "@\.service\$" | sort -u | head -n 1000);
+exec "$@" -- $names
+"""
+
+
+@dataclass(frozen=True)
 class UnitProperties(Query[Unit]):
     """One unit, loaded from disk if need be. Its `load_state` is `not-found` where there is none."""
 
