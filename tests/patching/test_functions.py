@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import pytest
 
@@ -165,32 +166,99 @@ def requantized(module: str, owner: str) -> Run:
     return run
 
 
-def tied(tree: SourceTree) -> Result:
+def tied(module: str, model: str, whole: str) -> Run:
     """Has a tied head a weight on the last stage, and is the embedding still only where it is needed?"""
-    file = source(tree, "sglang.srt.models.llama")
 
-    def made(owner: str, group: object, tie: bool, **attributes: object) -> Any:
-        construct = function(
+    def run(tree: SourceTree) -> Result:
+        file = source(tree, f"sglang.srt.models.{module}")
+
+        def made(owner: str, group: object, tie: bool, **attributes: object) -> Any:
+            return constructed(file, owner, group, tie, **attributes)
+
+        def headed(group: object) -> Any:
+            stage = made(model, group, tie=True)
+            return made(whole, group, True, _init_model=lambda *_, **__: stage, **{model: stage})
+
+        others = [made(model, MIDDLE, tie=True), made(model, LAST, tie=False)]
+        assert all(isinstance(embedding_of(stage), PPMissingLayer) for stage in others)
+        headed(MIDDLE)
+        return headed(LAST).lm_head.weight == "embedding"
+
+    return run
+
+
+def embedding_of(model: Any) -> object:
+    return vars(model).get("embed_tokens") or model.word_embeddings
+
+
+def constructed(file: SourceFile, owner: str, group: object, tie: bool, **given: Any) -> Any:
+    """An object of a class of a released module. `given` are attributes, and classes that give an object."""
+    name = "sglang.srt.distributed.parallel_state"
+    construct = function(
+        file,
+        f"{owner}.__init__",
+        VocabParallelEmbedding=lambda *_, **__: SimpleNamespace(weight="embedding"),
+        ParallelLMHead=lambda *_, **__: SimpleNamespace(weight="head"),
+        DeciLMDecoderLayer=Layer,
+        get_pp_group=lambda: group,
+        get_pp_indices=lambda *_: (START, END),
+        get_parallel=lambda: MagicMock(pp_group=group),
+        make_layers=lambda *_, **__: (LAYERS, START, END),
+        make_pp_layers=lambda *_, **__: (LAYERS, START, END),
+        **{kind: lambda *_, found=found, **__: found for kind, found in given.items() if kind[0].isupper()},
+    )
+    made = object.__new__(construct.__globals__[owner])
+    vars(made).update({key: value for key, value in given.items() if not key[0].isupper()})
+    sizes = {"hidden_size": 8, "vocab_size": 8, "num_hidden_layers": END, "pad_token_id": 0}
+    scales = {"rms_norm_eps": 1e-5, "logits_scaling": 1, "embedding_multiplier": 1, "embedding_dropout": 0}
+    config = SimpleNamespace(tie_word_embeddings=tie, **sizes, **scales)
+    with patch.dict(sys.modules, {name: SimpleNamespace(get_pp_group=lambda: group)}):
+        construct(made, config=config)
+    return made
+
+
+def own_head(tree: SourceTree) -> Result:
+    """Has a tied head a weight on the last stage, and gets it that of the embedding?"""
+    file = source(tree, "sglang.srt.models.exaone4")
+    model = SimpleNamespace(embed_tokens=PPMissingLayer())
+    whole = constructed(file, "Exaone4ForCausalLM", LAST, True, _init_model=lambda *_, **__: model)
+    assert whole.lm_head.weight == "head"
+    loaded: list[str] = []
+    head = SimpleNamespace(weight_loader=lambda _, weight: loaded.append(weight))
+    load = function(file, "Exaone4ForCausalLM.load_weights", get_layer_id=lambda _: None)
+    last = MagicMock(pp_group=LAST)
+    last.named_parameters.side_effect = lambda: [("lm_head.weight", head)]
+    load(last, [("model.embed_tokens.weight", "embedding")])
+    return loaded == ["embedding"]
+
+
+def scaled(tree: SourceTree) -> Result:
+    """Does every model give the layers of its stage their own scales, and no others?"""
+    found = []
+    for module, owner in SCALED.items():
+        file = tree.read(f"sglang.srt.models.{module}")
+        if file is None or b"def load_kv_cache_scales" not in file.data:
+            continue
+        own = [SimpleNamespace(self_attn=SimpleNamespace(attn=SimpleNamespace(k_scale=None))) for _ in "ab"]
+        layers = [PPMissingLayer(), PPMissingLayer(), *own, PPMissingLayer()]
+        stage = SimpleNamespace(layers=layers, start_layer=START, end_layer=END)
+        load = function(
             file,
-            f"{owner}.__init__",
-            VocabParallelEmbedding=lambda *_, **__: SimpleNamespace(weight="embedding"),
-            get_pp_group=lambda: group,
-            get_pp_indices=lambda *_: (START, END),
-            get_parallel=lambda: MagicMock(pp_group=group),
-            make_layers=lambda *_, **__: (LAYERS, START, END),
-            make_pp_layers=lambda *_, **__: (LAYERS, START, END),
+            f"{owner}.load_kv_cache_scales",
+            nn=SimpleNamespace(Identity=PPMissingLayer),
+            kv_cache_scales_loader=lambda *_: {layer: layer / 10 for layer in range(5)}.items(),
         )
-        model = object.__new__(construct.__globals__[owner])
-        vars(model).update(attributes)
-        sizes = {"hidden_size": 8, "vocab_size": 8, "num_hidden_layers": END, "pad_token_id": 0}
-        construct(model, SimpleNamespace(tie_word_embeddings=tie, rms_norm_eps=1e-5, **sizes))
-        return model
+        config = type("Config", (), {"model_type": "llama", "num_hidden_layers": 5})()
+        given = {"config": config, "decoder": stage, "_kv_cache_parallel_layout": (0, 1)}
+        load(SimpleNamespace(**vars(stage), **given), "scales.json")
+        found.append([layer.self_attn.attn.k_scale for layer in own] == [START / 10, (START + 1) / 10])
+    return bool(found) and all(found)
 
-    last = made("LlamaModel", LAST, tie=True)
-    whole = made("LlamaForCausalLM", LAST, tie=True, _init_model=lambda *_: last)
-    others = [made("LlamaModel", MIDDLE, tie=True), made("LlamaModel", LAST, tie=False)]
-    assert all(isinstance(model.embed_tokens, PPMissingLayer) for model in others)
-    return whole.lm_head.weight == "embedding"
+
+SCALED = {
+    "llama": "LlamaModel", "qwen2": "Qwen2Model", "glm4": "Glm4Model", "mimo_v2": "MiMoV2Model",
+    "mimo_v2_flash": "MiMoV2Model", "apertus": "ApertusModel", "arcee": "ArceeModel", "opt": "OPTModel",
+}  # fmt: skip
 
 
 def mxfp4(tree: SourceTree) -> Result:
@@ -259,10 +327,11 @@ def fused(tree: SourceTree) -> Result:
     return count(SimpleNamespace(model=model)) == 1
 
 
-def loading(module: str, owner: str, *parts: tuple[str, str]) -> Run:
+def loading(module: str, owner: str, *parts: tuple[str, str], within: str = "") -> Run:
     """Does the last stage load every parameter that it has, and nothing else, of a whole checkpoint?
 
-    `parts` are the name of a weight in a layer, and that of the parameter which it goes to.
+    `parts` are the name of a weight in a layer, and that of the parameter which it goes to. `within` names
+    the part of the model that has the layers, if it is not the model itself.
     """
 
     def run(tree: SourceTree) -> Result:
@@ -278,8 +347,9 @@ def loading(module: str, owner: str, *parts: tuple[str, str]) -> Run:
 
         model = MagicMock(quant_config=None, pp_group=MIDDLE)
         model.config = MagicMock(is_moe=True, full_attention_layer_ids=[1, 3], num_mtp_modules=0)
-        model.model = SimpleNamespace(layers=LAYERS, start_layer=START, end_layer=END)
-        model.named_parameters.side_effect = lambda: [(name, parameter(name)) for name in own]
+        stage = SimpleNamespace(layers=LAYERS, start_layer=START, end_layer=END)
+        model.model = SimpleNamespace(**{within: stage}) if within else stage
+        model.named_parameters.side_effect = lambda **_: [(name, parameter(name)) for name in own]
         model.get_expert_mapping.return_value = experts
         load = function(
             source(tree, f"sglang.srt.models.{module}"),
@@ -287,6 +357,7 @@ def loading(module: str, owner: str, *parts: tuple[str, str]) -> Run:
             FusedMoE=MagicMock(make_expert_params_mapping=lambda **_: experts),
             maybe_remap_kv_scale_name=lambda name, _: name,
             get_spec_layer_idx_from_weight_name=lambda *_: None,
+            get_layer_id=lambda name: int(name.split(".")[2]) if ".layers." in name else None,
         )
         load(model, [(name, MagicMock()) for name in checkpoint])
         return sorted(loaded) == sorted(own)
@@ -321,6 +392,7 @@ def eager(tree: SourceTree) -> Result:
 
 
 NO_MODES = "'PPMissingLayer' object has no attribute 'layer_scatter_modes'"
+NO_WEIGHT = "'PPMissingLayer' object has no attribute 'weight'"
 NO_PART = "'PPMissingLayer' object has no attribute '"
 NO_MLP = "'PPMissingLayer' object has no attribute 'mlp'"
 NO_ATTENTION = "'PPMissingLayer' object has no attribute 'self_attn'"
@@ -340,6 +412,12 @@ GRANITE = [
     ("block_sparse_moe.router.layer.weight", "block_sparse_moe.gate.weight"),
     ("input_layernorm.weight", "input_layernorm.weight"),
 ]
+EXAONE = [
+    ("self_attn.q_proj.weight", "self_attn.qkv_proj.weight"),
+    ("mlp.experts.0.w1.weight", "mlp.experts.w13_weight"),
+    ("input_layernorm.weight", "input_layernorm.weight"),
+]
+OPT = [("self_attn.q_proj.weight", "self_attn.qkv_proj.weight"), ("fc1.weight", "fc1.weight")]
 # patch: how it is run, what it raises before ("" is wrong without a word), versions with the defect, without
 PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
     "sglang-deepseek-overlap-layers": (
@@ -391,8 +469,39 @@ PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
         mxfp4, "mlp", ["0.5.1", "0.5.11", "0.5.23"], [],
     ),
     "sglang-llama-tied-head": (
-        tied, "'PPMissingLayer' object has no attribute 'weight'",
+        tied("llama", "LlamaModel", "LlamaForCausalLM"), NO_WEIGHT,
         ["0.4.6.post2", "0.4.9", "0.5.3", "0.5.11", "0.5.18", "0.5.23"], [],
+    ),
+    "sglang-apertus-tied-head": (
+        tied("apertus", "ApertusModel", "ApertusForCausalLM"), NO_WEIGHT, ["0.5.3", "0.5.11", "0.5.23"], [],
+    ),
+    "sglang-bailing-tied-head": (
+        tied("bailing_moe", "BailingMoEModel", "BailingMoEForCausalLM"), NO_WEIGHT,
+        ["0.5.3", "0.5.11", "0.5.20"], ["0.5.21", "0.5.23"],
+    ),
+    "sglang-exaone-moe-tied-head": (
+        tied("exaone_moe", "ExaoneMoEModel", "ExaoneMoEForCausalLM"), NO_WEIGHT, ["0.5.11", "0.5.23"], [],
+    ),
+    "sglang-granite-tied-head": (
+        tied("granitemoehybrid", "GraniteMoeHybridModel", "GraniteMoeHybridForCausalLM"), NO_WEIGHT,
+        ["0.5.9", "0.5.11", "0.5.23"], [],
+    ),
+    "sglang-nemotron-nas-tied-head": (
+        tied("nemotron_nas", "DeciModel", "DeciLMForCausalLM"), NO_WEIGHT, ["0.5.1", "0.5.11", "0.5.23"], [],
+    ),
+    "sglang-exaone4-tied-head": (
+        own_head, NO_WEIGHT, ["0.5.9", "0.5.11", "0.5.21"], ["0.5.22", "0.5.23"],
+    ),
+    "sglang-exaone-moe-load-weights": (
+        loading("exaone_moe", "ExaoneMoEForCausalLM", *EXAONE),
+        "model.layers.0.mlp.experts.w13_weight", ["0.5.9", "0.5.11", "0.5.21"], ["0.5.22", "0.5.23"],
+    ),
+    "sglang-opt-load-weights": (
+        loading("opt", "OPTForCausalLM", *OPT, within="decoder"),
+        "model.layers.0.self_attn.qkv_proj.weight", ["0.5.2", "0.5.11", "0.5.23"], [],
+    ),
+    "sglang-stage-kv-scales": (
+        scaled, "UnboundLocalError", ["0.4.6.post5", "0.4.9", "0.5.9", "0.5.11", "0.5.18", "0.5.23"], [],
     ),
     "sglang-deepseek-routed-experts": (
         routed("deepseek_v2"), NO_MLP, ["0.5.1", "0.5.11", "0.5.17"], ["0.5.18", "0.5.23"],
@@ -441,7 +550,7 @@ def test_fails_before_and_not_after(id: str, version: str) -> None:
     run, error, *_ = PROOFS[id]
     tree = released(id, version)
     if error:
-        with pytest.raises((AttributeError, KeyError, AssertionError, ValueError)) as caught:
+        with pytest.raises((AttributeError, KeyError, AssertionError, NameError, ValueError)) as caught:
             run(tree)
         assert error in f"{caught.type.__name__}: {caught.value}"
     else:
