@@ -145,6 +145,8 @@ def test_a_death_that_no_log_explains_is_told_by_the_kubelets_record(node: Scrip
     assert finding.verdict.category == "host-oom"
     assert report.restarts is not None
     assert (report.restarts.count, report.restarts.result) == (4, "oom-kill")
+    (kernel,) = [" ".join(argv) for argv in node.asked if "_TRANSPORT=kernel" in argv]
+    assert "--since=@1795994606 --until=@1795994667" in kernel  # half a minute around that start
 
 
 def restarts(host: ScriptedHost, unit: str) -> Restarts:

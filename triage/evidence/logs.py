@@ -99,15 +99,16 @@ def _kernel(
     elif answer.value is None:
         yield LogSource(KERNEL, b"", missing=_with_command(answer.missing, answer.command))
     elif not logged:
-        why = "it holds nothing of the time of the run, as little as the service's journal"
+        why = "it holds nothing of the time of the run, as little as the service's own log"
         yield LogSource(KERNEL, b"", missing=_with_command(why, DISK))
 
 
 def _recorded(evidence: Evidence, deployment: Deployment) -> list[int]:
-    """When systemd says that the main process began and ended, in seconds since the epoch."""
+    """When its manager says that the main process began and ended, in seconds since the epoch."""
+    container = container_of(deployment)
     asked = about_units_of(deployment.manager).properties(deployment.unit) if deployment.unit else None
-    unit = evidence.ask(asked).value if asked else None
-    times = (unit.started, unit.ended) if unit else ()
+    told = details_of(evidence, *container) if container else evidence.ask(asked).value if asked else None
+    times = (told.started, told.ended) if told else ()
     return [int(datetime.fromisoformat(time).timestamp()) for time in times if time]
 
 
