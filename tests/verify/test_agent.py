@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import selectors
 import socket
 import subprocess
@@ -18,12 +19,15 @@ from triage.verify import agent
 SOURCE = Path(agent.__file__).read_text("utf-8")
 
 
-def ask(server: FakeServer | None, op: str, **job: Any) -> dict[str, Any]:
+AGENT = (sys.executable, "-I", "-S", "-B", "-c")
+
+
+def ask(server: FakeServer | None, op: str, command: tuple[str, ...] = AGENT, **job: Any) -> dict[str, Any]:
     """Run the agent as a host would, and return its reply."""
     port = server.port if server else 9
     job = {"op": op, "host": "127.0.0.1", "port": port, "timeout": 10, "deadline": 20, **job}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", SOURCE],
+        [*command, SOURCE],
         input=json.dumps(job).encode(),
         capture_output=True,
         timeout=120,
@@ -323,14 +327,35 @@ def test_health_tells_a_listener_that_is_older_than_the_service():
     with FakeServer() as server, subprocess.Popen(["sleep", "60"]) as younger:
         try:
             reply = ask(server, "health", pid=younger.pid)
-            assert (reply["status"], reply["stale"]) == (200, True)
-            assert ask(server, "health", pid=reply["listener"])["stale"] is False
-            assert ask(server, "health", pid=None)["stale"] is False
+            assert reply["status"] == 200
+            assert reply["foreign"] == f"process {os.getpid()}, which is older than this start"
+            assert ask(server, "health", pid=os.getpid())["foreign"] == ""
+            assert ask(server, "health", pid=None)["foreign"] == ""
         finally:
             younger.terminate()
     with FakeServer("unhealthy") as server:
         assert ask(server, "health")["status"] == 503
     assert ask(None, "health")["status"] == 0
+
+
+CONTAINED = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+SERVES_ITSELF = """
+import subprocess, sys
+from tests.verify.server import FakeServer
+with FakeServer() as server:
+    job = sys.stdin.read().replace('"port": 9', f'"port": {server.port}')
+    subprocess.run([sys.executable, "-I", "-S", "-B", "-c", sys.argv[1]], input=job.encode(), check=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a container's view of processes needs root")
+def test_health_tells_in_a_container_of_a_listener_outside_of_it():
+    with FakeServer() as server:
+        outside = ask(server, "health", (*CONTAINED, *AGENT), inside=True)
+        assert (outside["status"], outside["foreign"]) == (200, "a process outside of its container")
+    assert ask(None, "health", (*CONTAINED, *AGENT), inside=True)["foreign"] == ""  # nobody listens
+    own = ask(None, "health", (*CONTAINED, sys.executable, "-c", SERVES_ITSELF), inside=True)
+    assert (own["status"], own["foreign"]) == (200, "")
 
 
 def test_many_streams_at_once():

@@ -5,8 +5,8 @@ service's own interpreter: `python -I -S -B -c SOURCE`, one JSON object on stand
 standard output. It talks to addresses of its own host only, and is bounded in requests, bytes and
 time, so that it always ends by itself.
 
-    {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID}
-        -> {"status": 200, "error": "", "listener": 4711, "stale": false}
+    {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID, "inside": false}    inside: of a container
+        -> {"status": 200, "error": "", "foreign": "process 4711, which is older than this start"}
     {"op": "models", ...}    -> {"models": ["tiny"], "error": ""}
     {"op": "running", ...}   -> {"count": 3, "error": ""}, null where the server does not tell
     {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1, "logprobs": false}
@@ -555,8 +555,8 @@ def target_of(host: Any, port: Any) -> Target:
     raise Refused(f"{host} is no address of this host")
 
 
-def listeners_at(target: Target) -> list[int]:
-    """Pids of the processes that listen at an address, as far as this user may see."""
+def sockets_at(target: Target) -> set[str]:
+    """The sockets that listen at an address."""
     family, where = target
     own = socket.inet_pton(family, where[0].partition("%")[0])
     sockets = set()
@@ -568,7 +568,7 @@ def listeners_at(target: Target) -> list[int]:
             here = not any(packed) or packed[-4:] == own[-4:]
             if here and fields[3] == "0A" and int(port, 16) == where[1]:
                 sockets.add(f"socket:[{fields[9]}]")
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if sockets & files_of(pid)]
+    return sockets
 
 
 def rows_of(path: str) -> list[list[str]]:
@@ -577,11 +577,17 @@ def rows_of(path: str) -> list[list[str]]:
     return []
 
 
-def files_of(pid: int) -> set[str]:
+def files_of(pid: int) -> set[str] | None:
+    """What a process has open, None where this user may not see it."""
     found = set()
-    with contextlib.suppress(OSError):
+    try:
         for name in os.listdir(f"/proc/{pid}/fd"):
-            found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+            with contextlib.suppress(FileNotFoundError):
+                found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    except PermissionError:
+        return None
+    except OSError:
+        pass  # it has ended
     return found
 
 
@@ -634,18 +640,24 @@ class Agent:
         return exchange
 
     def health(self) -> Json:
-        """`stale`: all that is seen to listen there is older than the service's main process."""
         exchange = self.send(self.request("GET", "/health"))
-        listeners, pid = listeners_at(self.target), self.job.get("pid")
+        return {"status": exchange.response.status, "error": exchange.error, "foreign": self.foreign()}
+
+    def foreign(self) -> str:
+        """Who is seen to listen there instead of the service, "" where nobody is.
+
+        Of a container's network, which may be its host's, all sockets are listed, and of processes its own.
+        """
+        sockets, pid = sockets_at(self.target), self.job.get("pid")
+        files = {each: files_of(each) for each in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        listeners = [each for each, held in files.items() if held and sockets & held]
+        if self.job.get("inside") is True:
+            unheld = sockets and not listeners and None not in files.values()
+            return "a process outside of its container" if unheld else ""
         own = birth_of(pid) if isinstance(pid, int) else 0
-        stale = own > 0 and bool(listeners) and max(map(birth_of, listeners)) < own
-        listener = listeners[0] if listeners else None
-        return {
-            "status": exchange.response.status,
-            "error": exchange.error,
-            "listener": listener,
-            "stale": stale,
-        }
+        if own and listeners and max(map(birth_of, listeners)) < own:
+            return f"process {listeners[0]}, which is older than this start"
+        return ""
 
     def models(self) -> Json:
         exchange = self.send(self.request("GET", "/v1/models"))

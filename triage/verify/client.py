@@ -31,12 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Health:
-    """`status` of GET /health, 0 when there was none. `stale`: what listens is older than this start."""
+    """`status` of GET /health, 0 when there was none. `foreign`: who listens there instead, "" for nobody."""
 
     status: int
     error: str
-    listener: int | None
-    stale: bool
+    foreign: str
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,14 @@ class Client:
         key: str = "",
         timeout: float = 120.0,
         api: Api | None = None,
+        inside: bool = False,
     ) -> None:
         self.address = f"{host}:{port}"
         self._connection = connection
         self._python = python
         self._job = {"host": host, "port": port, "key": key}
         self._key = key
+        self._inside = inside  # of a container, where processes have other numbers
         self._redactor = Redactor()
         self._timeout = min(timeout, MAX_TIME)  # seconds, one request
         self._apis = [api] if api else []  # none: whatever the server knows
@@ -108,7 +109,8 @@ class Client:
         return self._redactor.redact(text.replace(self._key, "<api-key>") if self._key else text)
 
     def health(self, pid: int | None) -> Health:
-        job = {"op": "health", "pid": pid, "timeout": min(self._timeout, 25.0)}
+        job = {"op": "health", "timeout": min(self._timeout, 25.0)}
+        job |= {"inside": True} if self._inside else {"pid": pid}
         return self._run(Health, job, deadline=30.0)
 
     def models(self) -> Models:
@@ -214,8 +216,8 @@ def client_of(
             f"prove it by hand: curl -k https://{deployment.host}:{port}/v1/models",
         )
     python = deployment.python or "python3"
-    connection = place_of(connection, deployment, python)
-    return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api)
+    connection, inside = place_of(connection, deployment, python), bool(deployment.container)
+    return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api, inside=inside)
 
 
 def load_of(reply: Reply, shape: Shape) -> Load:

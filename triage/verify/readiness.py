@@ -240,11 +240,8 @@ class _Wait:
     def _probe(self, by_health: bool) -> Reply | None:
         """A completion that came back in full, or None and the reason in `_not_yet`."""
         health = self._client.health(self._state.pid)
-        if health.stale:
-            where = self._client.address
-            self._not_yet = (
-                f"{where} is answered by process {health.listener}, which is older than this start"
-            )
+        if health.foreign:
+            self._not_yet = f"{self._client.address} is answered by {health.foreign}"
         elif by_health and health.status != 200:
             self._not_yet = f"/health: {health.status or health.error}"
         else:

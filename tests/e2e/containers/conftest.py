@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from tests.e2e.box import Bind, Box, rootfs
 from tests.e2e.box import host as machine
 from tests.e2e.box.rootfs import cache
 from tests.e2e.containers.image import archive
+from triage.evidence.discovery import discover
+from triage.evidence.live import LiveEvidence
 from triage.evidence.queries.containers import Tool
 from triage.hosts import Connection
+from triage.verify.client import client_of
 from triage.verify.containers import Inside
 
 HERE = Path(__file__).parent
@@ -134,6 +138,18 @@ def ends_with_its_client(box: Box, connection: Connection, tool: Tool, container
         assert cut.result().cut == "time"
     until(lambda: not lives(), 10)
     assert time.monotonic() - begun < 60
+
+
+def knows_its_own_listener(box: Box, connection: Connection, unit: str) -> None:
+    """On its host's network too a service is not mistaken for another that has its port."""
+    (found,) = discover(LiveEvidence(connection), unit)
+    own = client_of(connection, found).health(None)
+    assert (own.status, own.foreign) == (200, "")
+    box.run("systemd-run --quiet --unit another python3 -m http.server 31799", check=True)
+    other = client_of(connection, replace(found, port=31799))
+    until(lambda: other.health(None).status == 404)
+    assert other.health(None).foreign == "a process outside of its container"
+    box.run("systemctl stop another", check=True)
 
 
 def downloaded(place: Path, tree: Path, *packages: str) -> Path:

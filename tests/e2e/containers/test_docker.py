@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from tests.e2e.box import Box
-from tests.e2e.containers.conftest import Triage, ends_with_its_client
+from tests.e2e.containers.conftest import Triage, ends_with_its_client, knows_its_own_listener
 from triage.evidence.live import LiveEvidence
 from triage.evidence.queries import ReadContainerFile
 from triage.evidence.trees import EvidenceTree
@@ -48,6 +48,13 @@ def test_what_runs_in_a_container_ends_with_docker_exec(docker: Box) -> None:
         open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
     ) as way:
         ends_with_its_client(docker, way, "docker", "chat_engine_1")
+
+
+def test_who_else_listens_on_the_host_is_not_taken_for_it(docker: Box) -> None:
+    with contextlib.closing(
+        open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
+    ) as way:
+        knows_its_own_listener(docker, way, "chat_engine_1")
 
 
 def test_a_file_is_read_through_links_and_not_through_every_link(docker: Box) -> None:

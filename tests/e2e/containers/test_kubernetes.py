@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import Box
-from tests.e2e.containers.conftest import Triage, ends_with_its_client, kubeconfig
+from tests.e2e.containers.conftest import Triage, ends_with_its_client, knows_its_own_listener, kubeconfig
 from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.local import LocalConnection
 
@@ -64,13 +64,14 @@ def test_a_case_of_a_pod_says_the_same(node: Box, triage: Triage, client: Path, 
     assert again["incidents"][0]["initiator"]["type"] == "IndexError"
 
 
-def test_what_runs_in_a_pod_ends_with_crictl_exec_and_with_kubectl_exec(
+def test_what_triage_runs_in_a_pod_ends_with_exec_and_knows_who_listens(
     node: Box, client: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = "crictl ps --quiet --label io.kubernetes.pod.name=revived-0"
     on_node = node.run(["sh", "-c", ids], check=True).stdout.strip()
     with contextlib.closing(open_connection("gpu01", ConnectionOptions(ssh_config=node.ssh_config()))) as way:
         ends_with_its_client(node, way, "crictl", on_node)
+        knows_its_own_listener(node, way, "llm/revived-0")
     monkeypatch.setenv("PATH", f"{client}:{os.environ['PATH']}")
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(node)))
     ends_with_its_client(node, LocalConnection(), "kubectl", "llm/revived-0/engine")
