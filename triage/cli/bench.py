@@ -214,4 +214,8 @@ def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> 
         return ""
     found = report.incidents[-1]
     titles = [item.title for item in found.diagnoses if item.outcome != "refuted"]
-    return f"{found.verdict.certainty}: {titles[0] if titles else found.verdict.category}"
+    if titles:
+        return f"{found.verdict.certainty}: {titles[0]}"
+    fault = found.incident.initiator
+    first = "".join(fault.message.splitlines()[:1]) if fault else ""
+    return f"no rule explains {fault.type}: {first}" if fault else "its log leaves open what came first"
