@@ -30,11 +30,14 @@ def _nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def scanned(version: str) -> Scan:
+    return scan("/site-packages", "sglang", *sources(version), load_patches(), {})
+
+
+def sources(version: str) -> tuple[Sources, WheelTree]:
     tree = WheelTree(wheel("sglang", version))
     names = [name for name in sorted(tree.names) if name.startswith("sglang/srt/") and name.endswith(".py")]
     files = [SourceFile(name, f"/site-packages/{name}", tree.archive.read(name)) for name in names]
-    sources = Sources(tuple(file for file in files if may_hold(file.data)), len(files))
-    return scan("/site-packages", "sglang", sources, tree, load_patches(), {})
+    return Sources(tuple(file for file in files if may_hold(file.data)), len(files)), tree
 
 
 def reported(version: str) -> list[Site]:
@@ -45,7 +48,16 @@ def reported(version: str) -> list[Site]:
 def labelled(site: Site, labels: dict[str, str]) -> set[str]:
     """The labels that stand in a place."""
     path = site.path.removeprefix(ROOT)
-    return {f"{path}:{line}" for line in range(site.line, site.end_line + 1)} & labels.keys()
+    return {
+        label
+        for label in labels
+        if label.startswith(f"{path}:")
+        and any(site.line <= line <= site.end_line for line in lines_of(label))
+    }
+
+
+def lines_of(label: str) -> list[int]:
+    return [int(line) for line in label.partition(":")[2].split(",")]
 
 
 def versions() -> list[object]:
@@ -69,8 +81,8 @@ def test_every_label_is_a_place_of_the_release() -> None:
     for version in QUICK:
         tree = WheelTree(wheel("sglang", version))
         for label in (*LABELS[version]["defects"], *LABELS[version]["safe"]):
-            path, _, line = label.partition(":")
-            assert tree.archive.read(f"sglang/srt/{path}").splitlines()[int(line) - 1].strip(), label
+            text = tree.archive.read(f"sglang/srt/{label.partition(':')[0]}").splitlines()
+            assert all(text[line - 1].strip() for line in lines_of(label)), label
 
 
 MODEL = """\
@@ -112,8 +124,20 @@ class Model:
         (
             "for i, scale in scales(self.config.num_hidden_layers):\n"
             "    if not isinstance(self.layers[i], Identity):\n        layer = self.layers[i].attn\n"
-            "    layer.scale = scale",
+            "    layer.scale = scale\nself.f(weights)",
             ["stale-layer"],
+        ),
+        (
+            "for i, scale in scales(self.config.num_hidden_layers):\n"
+            "    if not isinstance(self.layers[i], Identity):\n        layer = self.layers[i].attn\n"
+            "    layer.scale = scale",
+            [],  # nobody calls it
+        ),
+        (
+            "for i, scale in filter(self.start_layer.__le__, scales(self.config.num_hidden_layers)):\n"
+            "    if not isinstance(self.layers[i], Identity):\n        layer = self.layers[i].attn\n"
+            "    layer.scale = scale\nself.f(weights)",
+            [],
         ),
         ("x = self.layers[end_layer - 1].mode if end_layer != self.end_layer else 0", ["layer-before"]),
         ("x = 0 if first == self.start_layer else self.layers[first - 1].mode", []),
@@ -164,6 +188,41 @@ def test_heads(code: str, kinds: list[str]) -> None:
     assert [item.kind for item in look("/sglang/srt/models/m.py", text.encode())] == kinds
 
 
+HEAD = "\n\nclass Whole(Base):\n    def __init__(self):\n        self.lm_head = self.model.embed_tokens\n"
+ENDS = "self.pp_group.is_first_rank or (tied and self.pp_group.is_last_rank)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if self.pp_group.is_first_rank", f"if {ENDS}"),
+        ("if self.pp_group.is_first_rank", f"here = {ENDS}\n        if here"),
+        (
+            "self.embed_tokens = PPMissingLayer()",
+            "self.embed_tokens = PPMissingLayer()\n"
+            "            if tied and self.pp_group.is_last_rank:\n"
+            "                self.embed_tokens = Embedding()",
+        ),
+        ("make_layers(", "LogitsProcessor(return_full_logits=True), make_layers("),  # a diffusion model
+    ],
+)
+def test_an_embedding_that_the_last_stage_has_too(old: str, new: str) -> None:
+    text = MODEL.format("pass") + HEAD
+    assert [item.kind for item in look("/sglang/srt/models/m.py", text.encode())] == ["tied-head"]
+    assert old in text
+    assert look("/sglang/srt/models/m.py", text.replace(old, new).encode()) == ()
+
+
+def test_a_place_that_a_patch_mends_by_another_is_the_patchs() -> None:
+    found = scanned("0.5.11")
+    patched = {patch.id for patch, _ in found.plans}
+    assert {"sglang-llama-tied-head", "sglang-stage-kv-scales", "sglang-exaone-moe-load-weights"} <= patched
+    assert not {"tied-head", "stale-layer"} & {item.kind for item in found.findings}
+    unpatched = scan("/site-packages", "sglang", *sources("0.5.11"), [], {})
+    kinds = [item.kind for item in unpatched.findings]
+    assert (kinds.count("tied-head"), kinds.count("stale-layer")) == (7, 7)
+
+
 PART = "x = self.layers[0].mlp"
 
 
@@ -180,6 +239,13 @@ PART = "x = self.layers[0].mlp"
 def test_which_models_run_as_a_stage(old: str, new: str, found: bool) -> None:
     text = MODEL.format(PART).replace(old, new)
     assert bool(look("/sglang/srt/models/m.py", text.encode())) is found
+
+
+def test_what_elastic_expert_parallelism_calls_runs_without_a_pipeline() -> None:
+    text = MODEL.format("x = [layer.mlp for layer in self.layers]")
+    assert len(look("/vllm/models/m.py", text.encode())) == 1
+    text = text.replace("def f", "def update_physical_experts_metadata")
+    assert look("/vllm/models/m.py", text.encode()) == ()
 
 
 def test_a_module_whose_entry_takes_nothing_from_a_stage_before_is_not_looked_at() -> None:

@@ -47,9 +47,26 @@ def scan(
         root,
         sources.looked,
         there,
-        tuple(item for item in findings if known.isdisjoint(_places(item.site))),
+        _unmended([item for item in findings if known.isdisjoint(_places(item.site))], plans),
         (*sources.unread, *unread),
     )
+
+
+def _unmended(findings: Sequence[Finding], plans: Iterable[tuple[Patch, Plan]]) -> tuple[Finding, ...]:
+    """What is still found in the files as the patches make them: they may mend a place by another."""
+    left, paths = list(findings), {item.site.path for item in findings}
+    edits = [edit for _, plan in plans for edit in plan.edits if edit.path in paths]
+    edited = [SourceFile(edit.module, edit.path, edit.after) for edit in edits]
+    with _looking(edited) as answers:
+        for file, answer in zip(edited, answers(), strict=True):
+            still = {_essence(item) for item in answer if isinstance(item, Finding)}
+            left = [item for item in left if item.site.path != file.path or _essence(item) in still]
+    return tuple(left)
+
+
+def _essence(item: Finding) -> tuple[str, str, str]:
+    """A finding, wherever an edit before it has moved it."""
+    return item.kind, item.where, item.site.before
 
 
 def _may_be_there(patch: Patch, tree: SourceTree) -> bool:

@@ -26,12 +26,15 @@ _ASKS_FOR_BOTH = re.compile(r"is_first_rank|pp_size == 1|world_size == 1")
 # Whether there is a layer before: the last one of a stage does not tell.
 _ASKS_FOR_FIRST = re.compile(r"start_layer|is_first_rank|PPMissingLayer")
 _SKIPS = re.compile(r"start_layer|end_layer|get_layer_id|is_pp_missing|_non_local|skip_foreign|is_local")
+_RENAMED = r"(?:\.replace\([\w\s,]*\))?"
 _BUFFERS = ("get_value_buffer", "get_key_buffer", "get_kv_buffer")
 _POOLS = ("token_to_kv_pool", "main_pool")
 _PLAIN = ("append", "extend", "__len__", "register_forward_hook")
 _WALKS = re.compile(r"(enumerate\()?(range\(len\()?(?:\w+\.)+layers\)*")
 _OTHER = re.compile(r"encoder|draft")  # towers, and models beside the model
 _NUMBERS = re.compile(r"\bnum_hidden_layers\b|\.\w*layer_ids\b")
+# Elastic expert parallelism, which vLLM refuses with a pipeline, is all that calls it.
+_ON_ONE_STAGE = ("update_physical_experts_metadata",)
 _COMMENT = re.compile(r"#[^\n]*")
 
 MANY = 1000  # questions that a file may raise; a model raises some tens
@@ -84,7 +87,7 @@ class _Walk(ast.NodeVisitor):
                 for call in whole(node):
                     self.add("whole-model", call, "medium")
             for part in node.body:
-                if isinstance(part, _Function) and self.worth(part):
+                if isinstance(part, _Function) and part.name not in _ON_ONE_STAGE and self.worth(part):
                     self.visit(part)
 
     def pools(self) -> None:
@@ -169,7 +172,7 @@ class _Walk(ast.NodeVisitor):
         by_number, by_item = self.walks(over)
         if not names or not (by_number or by_item):
             return
-        if any(_ASKS.search(self.text(part)) for part in body) or self.asked(node):
+        if any(_ASKS.search(self.text(part)) for part in (over, *body)) or self.asked(node):
             return
         nodes = [item for part in body for item in ast.walk(part)]
         layers = {names[-1]} if by_item else set()
@@ -186,7 +189,8 @@ class _Walk(ast.NodeVisitor):
         parts = (n for n in nodes if isinstance(n, ast.Attribute) and n.attr not in _PLAIN)
         calls = (n for n in nodes if self.dealt and isinstance(n, ast.Assign))
         if stale := _stale(body, number):
-            self.add("stale-layer", stale, "high")
+            if self.called():
+                self.add("stale-layer", stale, "high")
         elif part := next((n for n in parts if is_layer(n.value)), None):
             self.add("all-layers", node, "high", part)
         elif call := next((n for n in calls if (called := _called_for_two(n)) and is_layer(called)), None):
@@ -231,7 +235,7 @@ class _Walk(ast.NodeVisitor):
             return False
         self.count()
         key = node.slice.id
-        asks = re.compile(rf"\b{re.escape(key)}(?: not)? in (?:params_dict|loaded_params)\b")
+        asks = re.compile(rf"\b{re.escape(key)}{_RENAMED}(?: not)? in (?:params_dict|loaded_params)\b")
         inner: ast.AST = node
         for outer in reversed(self.around):
             if isinstance(outer, (ast.If, ast.IfExp)) and asks.search(self.text(outer.test)):
@@ -263,6 +267,11 @@ class _Walk(ast.NodeVisitor):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return False
         return bool(asks.search(self.text(test)))
+
+    def called(self) -> bool:
+        """Does the module call the method that this is in? What only its own name mentions is dead code."""
+        name = next(item.name for item in self.around if isinstance(item, _Function))
+        return f".{name}(".encode() in self.stages.data
 
     def in_init(self) -> bool:
         return any(isinstance(item, ast.FunctionDef) and item.name == "__init__" for item in self.around)

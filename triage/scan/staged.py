@@ -15,6 +15,8 @@ _DRAFT = re.compile(r"(?i)draft|eagle|mtp|nextn")  # run beside the model, whole
 _TOWER = re.compile(r"Vi(?:sion|T)|Audio")
 _MAKERS = ("make_layers", "make_pp_layers")
 _PLACEHOLDERS = ("PPMissingLayer", "Identity")
+# A diffusion language model wants the logits of every position; it is served without a pipeline.
+_DIFFUSION = b"return_full_logits=True"
 EMBEDDINGS = ("embed_tokens", "word_embeddings")
 
 
@@ -37,7 +39,7 @@ class Module:
         The engine looks at the arguments of `forward` of the class that the module enters by. A class
         without a `forward` of its own inherits one, or lends its methods to a class that has one.
         """
-        if not self.marked or not self._served():
+        if not self.marked or _DIFFUSION in self.data or not self._served():
             return
         for node in self.classes.values():
             plain = _DRAFT.search(node.name) or _TOWER.search(node.name)
@@ -69,9 +71,11 @@ class Module:
 
     def has_foreign_embedding(self) -> bool:
         """Is the embedding a placeholder on the last stage?"""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.If) and any(_is_placeholder(part) for part in node.orelse):
-                return "is_last_rank" not in ast.unparse(node.test)
+        for method in (item for node in self.classes.values() for item in _inits(node)):
+            parts = [item for node in ast.walk(method) if isinstance(node, ast.If) for item in node.orelse]
+            if any(_is_placeholder(part) for part in parts):
+                asks = (ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.BoolOp))
+                return not any("is_last_rank" in text for text in asks)
         return False
 
 
@@ -98,9 +102,12 @@ def last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+def _inits(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    return (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
+
+
 def _makings(node: ast.ClassDef) -> Iterator[tuple[ast.Assign, ast.Call]]:
-    inits = (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
-    for part in (item for init in inits for item in ast.walk(init)):
+    for part in (item for init in _inits(node) for item in ast.walk(init)):
         value = part.value if isinstance(part, ast.Assign) else None
         if isinstance(part, ast.Assign) and isinstance(value, ast.Call) and last(value.func) in _MAKERS:
             yield part, value
