@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import string
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,64 @@ ANNOUNCED = [
     "api_keys=['{}']",
     "api_keys: [{}]",
     "--api-keys {}",
+    "api_keys={{'{}'}}",
+    "'api_keys': frozenset({{'{}'}})",
+    "api_key=[['{}']]",
+    "api_key=[('{}',)]",
+    '"api_keys": [\n    [\n        "{}"\n    ]\n]',
+    "api_key=Secret(value='{}')",
+    "api_key={{'value': '{}'}}",
+    '"--api-key",\n                "{}"\n',
+    '"Args": ["--api-key",\r\n  "{}"]',
+    "- --api-key\n- {}\n",
+    "'--api-key' '{}'",
+    "--api-key \\\n    {} \\\n",
+    "- name: HF_TOKEN\n  value: {}",
+    '{{"name": "API_KEY", "value": "{}"}}',
+    "EnvVar(name='HF_TOKEN', value='{}')",
+    '<add key="ApiKey" value="{}"/>',
+    "Authorization: ApiKey {}",
+    "DB_PASSWORD := {}",
+    '"apiKey": "{}"',
+    "'privateKey': '{}'",
+    "masterKey: {}",
+    "openai_key={}",
+    "<apiKey>{}</apiKey>",
+]
+# Where marks alone stand between, or a name that means other things as well: the secret has to be long, too.
+NEAR = [
+    "setenv HF_TOKEN {}",
+    "os.environ['HF_TOKEN'] = '{}'",
+    "('HF_TOKEN', '{}')",
+    "HF_TOKEN | {} |",
+    "| api_key \u2502 {} \u2502",
+    "api_key ........ {}",
+    "API key is {}",
+    "Incorrect API key provided: {}",
+    "Invalid token '{}'",
+    "password for bob: {}",
+    "api_key:\n  - {}\n",
+    "password: |\n  {}\n",
+    'password = """{}"""',
+    "password: !vault {}",
+    "api_key: Optional[str] = '{}'",
+    '"--api-key"\n"{}"\n',
+    "--api-key\n{}\n",
+    "--api-key\0{}\0--port",
+    "HF_TOKEN=$(echo {})",
+    "{{'tokens': {{'alice': '{}'}}}}",
+    "tokens=deque(['{}'])",
+    "api_keys={{'{}': 'alice'}}",
+    "AZURE_OPENAI_KEY={}",
+    "STORAGE_KEY={}",
+    "REDIS_AUTH={}",
+    "'auth': ('bob', '{}')",
+    "'pass': '{}'",
+    "user=bob;pwd={};",
+    "adminPass: {}",
+    "SSHPASS={}",
+    "SECRET_KEY_BASE={}",
+    "HF_TOKEN_2={}",
 ]
 # Where it has to look like a secret, too: letters and digits together.
 PLACED = [
@@ -121,6 +180,16 @@ PLACED = [
     "https://discord.com/api/webhooks/123456789012345678/{}",
     "https://api.telegram.org/bot123456789:{}/sendMessage",
     '{{"auths": {{"r.example": {{"auth": "{}"}}}}}}',
+    "redis-cli -h cache -a {} ping",
+    "requirepass {}",
+    "docker login -u bob -p {} r.example",
+    "echo '{}' | sudo -S systemctl restart x",
+    "echo {} | docker login --password-stdin",
+    "wandb login {}",
+    "HTTPBasicAuth('bob', '{}')",
+    "https://{}:x-oauth-basic@git.example/x",
+    "callback=https%3A%2F%2Fbob%3A{}%40git.example",
+    "ALERT_WEBHOOK=https://alerts.example/{}",
     "https://b.example/o?X-Amz-Credential={}&x=1",
 ]
 SECRET = word(16, 40).filter(lambda text: any(c.isdigit() for c in text) and any(c.isalpha() for c in text))
@@ -143,7 +212,7 @@ def test_an_announced_secret_never_survives(text: str, secret: str, before: str,
     assert secret not in Redactor().redact(json.dumps({"MESSAGE": line}))
 
 
-@pytest.mark.parametrize("text", PLACED)
+@pytest.mark.parametrize("text", [*PLACED, *NEAR])
 @given(secret=word(20, 40).filter(lambda text: not text.isalpha() and not text.isdecimal()))
 def test_a_secret_in_a_secret_place_never_survives(text: str, secret: str) -> None:
     line = text.format(secret)
@@ -153,11 +222,55 @@ def test_a_secret_in_a_secret_place_never_survives(text: str, secret: str) -> No
 
 @given(keys=st.lists(SECRET, min_size=2, max_size=6, unique=True))
 def test_every_secret_of_a_list_goes(keys: list[str]) -> None:
-    listed = f"{{'model': 'm', 'api_key': {keys!r}, 'port': 1}}"
-    for text in (listed, json.dumps({"api_key": keys}), json.dumps({"MESSAGE": listed})):
-        redacted = Redactor().redact(text)
-        assert not any(key in redacted for key in keys)
-    assert Redactor().redact(listed).endswith("], 'port': 1}")
+    for held in (keys, set(keys), tuple(keys), [keys, keys], [(key, "a") for key in keys], deque(keys)):
+        text = f"{{'model': 'm', 'api_key': {held!r}, 'port': 1}}"
+        for each in (text, json.dumps({"MESSAGE": text}), json.dumps({"api_key": keys}, indent=8)):
+            redacted = Redactor().redact(each)
+            assert not any(key in redacted for key in keys)
+        assert Redactor().redact(text).endswith(", 'port': 1}")
+
+
+# Over lines, each of which is an entry of a log.
+OVER_LINES = [
+    '"Args": [\n    "--api-key",\n    "{}"\n  ],',
+    '"api_key": [\n   "{}"\n]',
+    "['--api-key',\n '{}',\n '--port']",
+    "  --api-key \\\n   {} \\\n  --port",
+    "api_key:\n    - {}\nport: 1",
+]
+
+
+def in_journal(text: str) -> str:
+    rows = (
+        {"__CURSOR": "s=97f3d003b944;i=df;b=1", "_PID": "241", "MESSAGE": line, "_COMM": "python"}
+        for line in text.split("\n")
+    )
+    return "\n".join(map(json.dumps, rows))
+
+
+def in_syslog(text: str) -> str:
+    return "\n".join(f"Nov 29 17:00:59 gpu01 python[241]: {line}" for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("text", OVER_LINES)
+@given(secret=word(20, 40).filter(lambda text: not text.isalpha() and not text.isdecimal()))
+def test_a_value_in_the_next_line_of_a_log_never_survives(text: str, secret: str) -> None:
+    for log in (in_journal, in_syslog):
+        redacted = Redactor().redact(log(text.format(secret)))
+        assert redacted == log(text.format("<token-1>"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *('"api_key": [', '"--api-key",', "usage: --api-key", "{'api_key': {", '"password": "', "token: '"),
+        *("password=[", "--api-key \\", "api_key", "'token',", "password,", "password:", "--hf-token"),
+    ],
+)
+def test_where_a_message_ends_after_a_name_the_entry_stays(end: str) -> None:
+    for log in (in_journal, in_syslog):
+        text = log(f"{end}\nstarted with 0123456789abcdef in /srv/kimi-k2-instruct-0905")
+        assert Redactor().redact(text) == text
 
 
 @pytest.mark.parametrize("text", ANNOUNCED)
@@ -238,6 +351,24 @@ INNOCENT = [
     "api_key=[] api_key=[None], 'api_key': ['']",
     "--api-key <token-1> <token-2> --port 1",
     "x ?key={key}&sig={signature}",
+    'max_tokens=4096, \'max_new_tokens\': 2048, "usage": {"prompt_tokens": 12, "total_tokens": 80}',
+    "KeyError: 'model.layers.0.self_attn.q_proj.weight_scale_inv'",
+    "Unexpected key(s) in state_dict: 'lm_head.weight1', missing key 'model.embed_tokens.weight'",
+    "key_value=3 kv_cache_key=ab12cd34ef56ab78cd90 primary_key: request_12345678 HF key -> SGLang",
+    "(embed_tokens): Gemma3TextScaledWordEmbedding(262400, 2560)",
+    "NUM_TOKENS = [7, 83, 2048], tokens_per_sec=123.4, token_to_kv_pool=MHATokenToKVPool(size=1024)",
+    "chat_template=None, token ids: [151643, 872], cur_token * recv_topk_ids_stride0",
+    'api_key = os.environ.get("OPENAI_API_KEY")',
+    "Authorization: Bearer None",
+    'headers = {"Authorization": f"Bearer {api_key}"}',
+    "bench --tokenizer Qwen/Qwen3-235B-A22B-Instruct-2507 --request-id cmpl-0123456789abcdef",
+    "cat /etc/passwd > /dev/null",
+    "Invalid token\n[pod/kimi-k2-0/sglang] started with the request 0123456789abcdef",
+    '{"MESSAGE":"Invalid token","_SYSTEMD_INVOCATION_ID":"c915d3cfd26845938b76a4178eaab2e1"}',
+    "secretKeyRef:\n  name: hf-token\n  key: HF_TOKEN",
+    "prefill_delayer_single_pass = PrefillDelayerSinglePassExecutor(x)",
+    "OLDPWD=/srv/kimi-k2-0905 bypass=on authors: 12 oauth=off pw=2",
+    "monkey=0123456789abcdefg, turkey: a1b2c3d4e5f6a7b8c9, passes=12345678a",
 ]
 
 
@@ -294,7 +425,29 @@ def test_program_text_is_not_changed_for_its_words() -> None:
         "--api-key a1b2c3d4 e5f6g7h8 ",
         "password ",
         "?key=",
+        "api_key={'",
+        "api_key={'a':",
+        "api_key=[[[[{{(",
+        "tokens=f(f(f(",
+        "token = ",
+        "token  (((( ",
+        "token_a_b_c is ",
+        "token" + " " * 300,
+        "token " + "a1" * 3000 + ":",
+        "token\\n\\n",
+        "key: ",
+        "api_key: x ",
+        "_KEY=",
+        '"--api-key",\n',
+        "--api-key \\\n",
+        '"name": "token",\n "',
+        "echo a|",
+        "Auth('a', ",
+        "webhook=https://",
+        "%3A%2F%2F",
+        'api_key: [" "message": "',
+        "--api-key\n" + "x" * 190 + " ",
     ],
 )
 def test_hostile_repetition_does_not_take_for_ever(piece: str) -> None:
-    Redactor().redact(piece * (2_000_000 // len(piece)))
+    Redactor().redact(piece * (1_000_000 // len(piece)))

@@ -6,8 +6,9 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 
+from triage.evidence.announced import Span
 from triage.evidence.recorded import Recorded
-from triage.evidence.redaction import Redactor, Span
+from triage.evidence.redaction import Redactor
 from triage.jsontext import parse_json
 
 # Names that tell nothing of a person or a machine; some of them mean other things in a log.

@@ -9,91 +9,69 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import string
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from triage.evidence.announced import (
+    LONG,
+    MAX_SECRET,
+    QUOTES,
+    TOKEN,
+    Span,
+    announced,
+    in_small_letters,
+    mixed,
+    random,
+)
 from triage.evidence.secretshapes import SHAPES
 from triage.evidence.words import Words
 
 V = TypeVar("V")
 
-MAX_SECRET = 4096  # characters
 MAX_KEY = 20_000  # characters of a private key
-MAX_IDLE = 8  # items of a list, one after the other, that are none; a list may stand in each of them
 SHORTEST_CRUMB = 8  # characters of a cookie that can be a secret
 
 _KEY_BEGIN, _KEY_END = "PRIVATE KEY-----", "-----END "
+_IN_SHAPES = Words(inside for inside, _ in SHAPES)
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
 
-# Words before a secret, lower case: `api_key='...'`, `"password": "..."`, `--hf-token ...`, `HF_TOKEN=...`
-_WORDS = (
-    *("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey", "private_key", "private-key"),
-    *("account_key", "accountkey", "sharedaccesskey", "subscription-key", "client-key-data", "license_key"),
-    *("encryption_key", "signing_key", "master_key", "master-key", "x-amz-signature", "x-goog-signature"),
-    *("secret", "password", "passwd", "passphrase", "credential", "token", "authorization"),
-    *("_pass", "_pwd", "_pw"),
-)
-_DOUBTFUL = frozenset(("token", "_pass", "_pwd", "_pw"))  # in small letters they mean other things as well
-_NUMBER = r"(?![ \t]{0,4}[0-9.]{1,20}(?:[\s,;)\]}]|\Z))"  # `#new-token: 7` is no secret, and common
-_QUOTES = r"\\{0,3}[\"']"
-_PAIR = rf"{_QUOTES},[ \t]{{0,4}}(?=[bru]{{0,2}}{_QUOTES})"  # `(b'x-api-key', b'...')`
-_ASSIGNED = {
-    word: re.compile(
-        word
-        + (r"(?:[_-]?(?:key|id))?" if word in ("secret", "credential") else "")
-        + ("" if word in _DOUBTFUL else "s?")
-        + rf"(?:(?:(?:{_QUOTES})?[ \t]{{0,4}}(?:=>|[:=])|>|%3d)"
-        + (_NUMBER if word in _DOUBTFUL else "")
-        + rf"[ \t]{{0,4}}|{_PAIR})"
-    )
-    for word in _WORDS
-}
-_IN_SHAPES, _ANNOUNCING = Words(inside for inside, _ in SHAPES), Words((*_ASSIGNED, "--"))
-_FLAG = re.compile(
-    r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:api[_-]?keys?|access[_-]?keys?|secret|password|passwd|passphrase|token)"
-    rf"(?:=|[ \t]{{1,8}}|{_QUOTES},[ \t]{{0,4}}(?={_QUOTES}))"
-)
-_NEXT_VALUE = re.compile(
-    rf"[ \t]{{1,8}}(?=[^\s-])|{_QUOTES},[ \t]{{0,4}}(?={_QUOTES}[^-])"
-)  # `--api-key A B`
-_NEXT_LINE = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t]{1,40}(?=[^\s])")
-_COLOUR = r"(?:(?:\x1b|\\u001b|\\x1b|\\033)\[[0-9;]{0,16}m){0,4}"
-_WRAPPER = re.compile(rf"{_COLOUR}(?:(?:[A-Za-z_]{{1,32}}\()?[bru]{{0,2}}(?={_QUOTES}))?")  # `SecretStr('...`
-_LIST = re.compile(rf"\[|\((?=\s{{0,4}}[bru]{{0,2}}{_QUOTES})")
-_LIST_ITEM = re.compile(rf"\s{{0,4}},?\s{{0,4}}(?:[bru]{{0,2}}({_QUOTES})|(?=[A-Za-z0-9_+/]))")
-_CLOSING = re.compile(rf"{_QUOTES}\s{{0,4}}(?:[,}}\])]|\Z)")  # `{"MESSAGE": "password=", ...`
-_QUOTE = re.compile(rf"({_QUOTES})")
-_BARE = re.compile(rf"(?:\\[^nrtu\"']|[^\s\"'\\,;&)\]}}<>\x1b]){{1,{MAX_SECRET}}}")
-_TOKEN = re.compile(rf"[A-Za-z0-9_.~+/=-]{{1,{MAX_SECRET}}}")
-_QUOTED_VARIABLE = re.compile(rf"({_QUOTES})[A-Z0-9_]{{1,64}}\Z")  # "MY_PASSWORD=two words"
-_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-_SCHEME = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}", re.IGNORECASE)
 _BEARER = re.compile(rf"bearer[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})", re.IGNORECASE)
-_NO_SECRET = frozenset(
-    ("", "none", "null", "true", "false", "empty", "bearer", "basic", "str", "string", "{")
-)
-_URL_PASSWORD = re.compile(r"[^\s/@:\"']{0,256}:([^\s/@\"']{1,1024})@")
+_URL_PASSWORD = re.compile(r"([^\s/@:\"']{0,256}):([^\s/@\"']{1,1024})@")
 _URL_TOKEN = re.compile(r"([A-Za-z0-9_.~-]{20,1024})@")
 
 # Where nothing but the place says that it is a secret; it has to look like one, too.
-_PLACES = tuple(
-    (inside, re.compile(pattern))
+_ARGUMENT = r"[\"']?([^\s\"'\\]{1,1024})"
+_OPTIONS = r"[^\n|;&]{0,300}?[ \t]"
+_PLACES = {
+    inside: re.compile(pattern)
     for inside, pattern in (
-        ("pass", rf"pass(?:word|wd|phrase)(?:[ \t]{{1,4}}is)?[ \t]{{1,4}}({_TOKEN.pattern})"),
+        ("pass", rf"pass(?:word|wd|phrase)(?:[ \t]{{1,4}}is)?[ \t]{{1,4}}({TOKEN})"),
+        ("requirepass", rf"requirepass[ \t]{{1,4}}{_ARGUMENT}"),
+        ("sshpass", rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_ARGUMENT}"),
+        ("curl", rf"curl\b{_OPTIONS}(?:-u|--user)[= \t]{{1,4}}[\"']?[^\s:\"']{{1,128}}:{_ARGUMENT}"),
+        ("mysql", rf"mysql[a-z]{{0,16}}\b{_OPTIONS}-p([^\s\"'\\]{{1,1024}})"),
+        ("mongo", rf"mongo[a-z]{{0,16}}\b{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}"),
+        ("redis-cli", rf"redis-cli\b{_OPTIONS}-a[ \t]{{1,4}}{_ARGUMENT}"),
+        (" login ", rf"(?:docker|podman|nerdctl|registry) login{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}"),
+        ("wandb login", rf"wandb login{_OPTIONS}{_ARGUMENT}"),
         (
-            "curl",
-            r"curl\b[^\n|;&]{0,300}?[ \t](?:-u|--user)[= \t]{1,4}[\"']?[^\s:\"']{1,128}:([^\s\"'\\]{1,1024})",
+            "echo ",
+            r"echo [\"']?([^\s\"'|]{1,1024})[\"']?[ \t]{0,4}\|[^\n|]{0,128}?(?:sudo -S|-stdin|login)\b",
         ),
-        ("sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"'\\]{1,1024})"),
-        ("mysql", r"mysql[a-z]{0,16}\b[^\n|;&]{0,300}?[ \t]-p([^\s\"'\\]{1,1024})"),
+        (
+            "auth(",
+            r"Auth\([a-z=]{0,16}[\"'][^\"'\n]{1,128}[\"'],[ \t]{0,4}[a-z=]{0,16}[\"']([^\"'\n]{1,1024})",
+        ),
+        (
+            "webhook",
+            r"(?i:webhook)[\w\"'-]{0,32}[=:][ \t]{0,4}[\"']?https?://[^/\s]{1,128}/([^\s\"'\\]{16,1024})",
+        ),
     )
-)
-_COOKIE = re.compile(rf"cookie(?:{_QUOTES})?[ \t]{{0,4}}[:,=][ \t]{{0,4}}(?:[bru]{{0,2}}{_QUOTES})?")
+}
+_IN_PLACES = Words((*_PLACES, "bearer", "cookie"))
+_COOKIE = re.compile(rf"cookie(?:{QUOTES})?[ \t]{{0,4}}[:,=][ \t]{{0,4}}(?:[bru]{{0,2}}{QUOTES})?")
 _CRUMB = re.compile(rf"[; \t]{{0,4}}[^\s=;,\"'\\<>]{{1,256}}=([^\s;,\"'\\<>]{{0,{MAX_SECRET}}})")
-
-Span = tuple[int, int]
 
 
 class Redactor:
@@ -108,7 +86,7 @@ class Redactor:
         `token = get_token()` is code there, and must stay what it is."""
         spans = [*_shapes(text), *_private_keys(text)]
         if not source:
-            spans += [*_assigned(text), *_placed(text), *_in_urls(text)]
+            spans += [*announced(text), *_placed(text), *_in_urls(text)]
         return self.replace(text, spans, "token")
 
     def replace(self, text: str, spans: Iterable[Span], kind: str) -> str:
@@ -162,17 +140,22 @@ def _in_urls(text: str) -> Iterator[Span]:
     at = text.find("://")
     while at >= 0:
         match = _URL_PASSWORD.match(text, at + 3) or _URL_TOKEN.match(text, at + 3)
-        if match and not match[1].startswith("<") and (match.re is _URL_PASSWORD or _random(match[1])):
+        if match and len(match[1]) >= LONG and random(match[1]):
             yield match.span(1)
+        if match and match.re is _URL_PASSWORD and not match[2].startswith("<"):
+            yield match.span(2)
         at = text.find("://", match.end() if match else at + 3)
 
 
 def _placed(text: str) -> Iterator[Span]:
-    lower = _lower(text)
-    for inside, pattern in _PLACES:
-        if inside in lower:
-            yield from (match.span(1) for match in pattern.finditer(text) if _random(match[1]))
-    cookie = _COOKIE.search(lower) if "cookie" in lower else None
+    lower = in_small_letters(text)
+    standing = _IN_PLACES.in_text(lower)
+    for inside, pattern in _PLACES.items():
+        if inside in standing:
+            yield from (match.span(1) for match in pattern.finditer(text) if random(match[1]))
+    if "bearer" in standing:
+        yield from (match.span(1) for match in _BEARER.finditer(text) if mixed(match[1], 20))
+    cookie = _COOKIE.search(lower) if "cookie" in standing else None
     while cookie:
         at = cookie.end()
         while crumb := _CRUMB.match(text, at):
@@ -180,114 +163,6 @@ def _placed(text: str) -> Iterator[Span]:
                 yield crumb.span(1)
             at = crumb.end()
         cookie = _COOKIE.search(lower, at)
-
-
-def _assigned(text: str) -> Iterator[Span]:
-    """Values that a word announces."""
-    lower = _lower(text)
-    standing = _ANNOUNCING.in_text(lower)
-    for word, pattern in (*_ASSIGNED.items(), ("--", _FLAG)):
-        match = pattern.search(lower) if word in standing else None
-        while match:
-            end = match.end()
-            for span in _values_after(text, match, word):
-                yield span
-                end = max(end, span[1])
-            match = pattern.search(lower, end)
-    if "bearer" in lower:
-        for match in _BEARER.finditer(text):
-            if _mixed(match[1], 20):
-                yield match.span(1)
-
-
-def _lower(text: str) -> str:
-    """As long as the text, also where a letter's lower case is longer."""
-    lower = text.lower()
-    return lower if len(lower) == len(text) else text.translate(_ASCII_LOWER)
-
-
-def _values_after(text: str, announced: re.Match[str], word: str) -> Iterator[Span]:
-    """The secrets that `announced` (a match in the lower-case text) stands before."""
-    start, at = announced.span()
-    is_doubtful = word in _DOUBTFUL and not text[start : start + len(word)].isupper()
-    if items := _LIST.match(text, at):
-        yield from _listed(text, items.end(), is_doubtful)
-        return
-    line = _NEXT_LINE.match(text, at)
-    span = _value_at(text, announced, word, line.end() if line else at, is_doubtful)
-    if span is None:
-        return
-    is_pair = word != "--" and "," in announced[0]  # or two words of a list
-    is_random = _random(text[slice(*span)])
-    if (is_pair and not is_random) or (line and not (is_random and _ends_line(text, span[1]))):
-        return
-    yield span
-    while word == "--" and (following := _NEXT_VALUE.match(text, span[1])):
-        span = _value_at(text, announced, word, following.end(), is_doubtful)
-        if span is None or "/" in text[slice(*span)] or not _random(text[slice(*span)]):
-            return
-        yield span
-
-
-def _ends_line(text: str, at: int) -> bool:
-    return text[at : at + 1] in ("", "\n", "\r", "\\", '"', "'")
-
-
-def _listed(text: str, at: int, is_doubtful: bool) -> Iterator[Span]:
-    """The secrets in a list, quoted or, in brackets, bare."""
-    word, idle = _TOKEN if is_doubtful else _BARE, 0
-    while idle < MAX_IDLE and (item := _LIST_ITEM.match(text, at)):
-        quote, start = item[1], item.end()
-        if quote:
-            end = text.find(quote, start, start + MAX_SECRET)
-        else:
-            bare = word.match(text, start)
-            end = bare.end() if bare else -1
-        if end < 0:
-            return
-        idle += 1
-        if _is_secret(text[start:end], is_doubtful, bool(quote)):
-            yield start, end
-            idle = 0
-        at = end + len(quote or "")
-
-
-def _value_at(text: str, announced: re.Match[str], word: str, at: int, is_doubtful: bool) -> Span | None:
-    """The value at a place, if it can be a secret."""
-    start = announced.start()
-    wrapper = _WRAPPER.match(text, at)
-    at = wrapper.end() if wrapper else at
-    if _CLOSING.match(text, at):
-        return None
-    quote = _QUOTE.match(text, at)
-    at = quote.end() if quote else at
-    scheme = _SCHEME.match(text, at) if word == "authorization" else None
-    at = scheme.end() if scheme else at
-    around = quote or _QUOTED_VARIABLE.search(text, max(0, start - 70), start + len(word))
-    close = text.find(around[1], at, at + MAX_SECRET) if around else -1
-    if close < 0:  # not quoted, or cut before the quote that closes
-        bare = (_TOKEN if is_doubtful else _BARE).match(text, at)
-        close = bare.end() if bare else at
-    is_secret = _is_secret(text[at:close], is_doubtful, bool(quote))
-    return (at, close) if is_secret else None
-
-
-def _is_secret(value: str, is_doubtful: bool, is_quoted: bool) -> bool:
-    if value.lower() in _NO_SECRET or value.startswith("<"):
-        return False
-    # `eos_token: "</s>"`, `Unexpected token: end`
-    return not is_doubtful or bool(_TOKEN.fullmatch(value) and _mixed(value, 16 if is_quoted else 24))
-
-
-def _random(value: str) -> bool:
-    """Letters and digits together: no word of prose."""
-    return _mixed(value, MAX_SECRET) and any(letter.isalpha() for letter in value)
-
-
-def _mixed(value: str, long: int) -> bool:
-    """Letters and digits together, or simply long: not a word of prose."""
-    has_digit = any(letter.isdecimal() for letter in value)
-    return len(value) >= long or (len(value) >= 8 and has_digit and not value.isdecimal())
 
 
 def redact_values(value: V, redactor: Redactor) -> V:

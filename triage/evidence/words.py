@@ -7,7 +7,7 @@ from functools import cached_property
 from threading import Lock
 
 SMALL = 1 << 17
-"""Characters up to which words are looked for one by one: Hyperscan has to be loaded first."""
+"""Characters, of all texts together, in which words are looked for one by one: Hyperscan has to be loaded."""
 
 
 class Words:
@@ -15,10 +15,12 @@ class Words:
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = tuple(dict.fromkeys(words))
+        self._searched = 0
 
     def in_text(self, text: str) -> tuple[str, ...]:
         """Those that stand in `text`, in the order in which they were given."""
-        if len(text) <= SMALL or self._find is None:
+        self._searched += len(text)
+        if self._searched <= SMALL or self._find is None:
             return tuple(word for word in self._words if word in text)
         found = self._find(text.encode("utf-8", "surrogatepass"))
         return tuple(self._words[number] for number in sorted(found))
