@@ -19,7 +19,9 @@ if {old!r} and "--output-fields" in options:
 form = options["--output"] if "--output" in options else "cat"
 index = open(here + "/" + form + ".index", "rb").read()
 size = len(index) // 8 - 1
-start = 0 if {lost!r} or "--cursor" not in options else int(options["--cursor"].rpartition("i=")[2], 16)
+start = max(0, size - int(options.get("--lines", size)))
+if "--cursor" in options:
+    start = 0 if {lost!r} else int(options["--cursor"].rpartition("i=")[2], 16)
 stop = min(size, start + int(options.get("--lines", size)))
 where = [int.from_bytes(index[8 * at : 8 * at + 8], "big") for at in (start, stop)]
 try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable
 from typing import Any
 
@@ -121,3 +122,12 @@ def test_odd_values_do_not_break_a_unit(ask: Ask) -> None:
     unit = ask(UnitProperties("a.service"), stdout=shown)
     assert (unit.main_pid, unit.restarts, unit.started, unit.argv) == (None, 0, "", ())
     assert unit.working_directory == "/srv"
+
+
+@pytest.mark.parametrize(
+    "letters", ["s", "sys", "systemd", "kimi", "sglang@0", "systemx-", "systemd_x", "S", "_"]
+)
+def test_of_services_only_those_of_systemd_itself_are_left_out(letters: str) -> None:
+    patterns = ServiceUnits().argv()[ServiceUnits().argv().index("--state=loaded") + 1 :]
+    assert sum(fnmatch.fnmatchcase(f"{letters}.service", pattern) for pattern in patterns) == 1
+    assert not any(fnmatch.fnmatchcase(f"systemd-{letters}.service", pattern) for pattern in patterns)

@@ -38,6 +38,7 @@ from triage.logs.windows import PATIENCE
 RUN = "c915d3cfd26845938b76a4178eaab2e1"
 QUERY = JournalWindows("kimi.service", RUN)
 SHORT, LONG = 2400, 65536
+HEAD, MOST = 400, 10_000  # of a run that is read at once
 CASES = [case for case in cases() if os.environ.get("TRIAGE_WINDOWS") or case.name.startswith("sglang-0.5.1")]
 """TRIAGE_WINDOWS=1 for the whole corpus, in about two minutes."""
 
@@ -113,8 +114,8 @@ def without_lines(incidents: Sequence[Incident]) -> list[Incident]:
     ]
 
 
-def journal_of(case: Path) -> Iterator[Entry]:
-    """A corpus log as a service wrote it, with thousands of calm lines before, between and after."""
+def journal_of(case: Path, *calm_lines: int) -> Iterator[Entry]:
+    """A corpus log as a service wrote it, with so many calm lines before it, in its middle and after it."""
     texts, pids, middle = [], [], []
     for log in sources(case):
         streams = Streams()
@@ -125,16 +126,17 @@ def journal_of(case: Path) -> Iterator[Entry]:
             if streams.quiet():
                 middle.append(len(texts))
     cut = middle[len(middle) // 2] if middle else 0
-    pad = [(text, pid) for text in calm(1) for pid in dict.fromkeys(pids)]
-    pad = (pad * (5 * SHORT))[: 5 * SHORT]
+    each = [(text, pid) for text in calm(1) for pid in dict.fromkeys(pids)]
+    before, between, after = ((each * size)[:size] for size in calm_lines)
     told = list(zip(texts, pids, strict=True))
-    for at, (text, pid) in enumerate([*pad, *told[:cut], *pad, *told[cut:], *pad]):
+    for at, (text, pid) in enumerate([*before, *told[:cut], *between, *told[cut:], *after]):
         yield entry(text, at, pid)
 
 
+@pytest.mark.parametrize("calm_lines", [(5 * SHORT, 5 * SHORT, 5 * SHORT), (3300, 3300, 100)], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_windows_tell_what_the_whole_tells(case: Path, host: Host) -> None:
-    evidence = host(list(journal_of(case)))
+def test_windows_tell_what_the_whole_tells(case: Path, calm_lines: Sequence[int], host: Host) -> None:
+    evidence = host(list(journal_of(case, *calm_lines)))
     whole, found = evidence.ask(Journal("kimi.service", RUN)).require(), evidence.ask(QUERY).require()
     told = [read_incidents([LogSource("journal", text.encode())]) for text in (found, whole)]
     assert without_lines(told[0]) == without_lines(told[1])
@@ -173,9 +175,31 @@ def test_what_is_left_out_is_told_and_longer_than_a_traceback_waits(seed: int, h
     assert [at for at, line in zip(sent, lines(found), strict=True) if GAP in line] == [at for at, _ in gaps]
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, SHORT - 1, SHORT, SHORT + 1, 2 * SHORT - 1])
+@pytest.mark.parametrize("size", [0, 1, 2, HEAD - 1, HEAD, HEAD + 1, HEAD + PATIENCE])
 def test_a_short_run_comes_whole(size: int, host: Host) -> None:
     assert numbers(host(run_of(calm(size))).ask(QUERY).value) == list(range(size))
+
+
+@pytest.mark.parametrize("size", [HEAD + PATIENCE + 100, 9_000, MOST - 1, MOST, MOST + 1, MOST + 2])
+def test_what_lies_between_the_beginning_of_a_run_and_its_first_place_may_be_left_out(
+    size: int, host: Host
+) -> None:
+    chance = random.Random(size)
+    for _ in range(3):
+        texts = calm(size)
+        places = [chance.randrange(HEAD, size) for _ in range(chance.choice((0, 1, 3)))]
+        for place in (chance.randrange(HEAD), *places):
+            texts[place] = chance.choice((b"ValueError: x", b"of\nseveral\nlines\nValueError: x"))
+        found = host(run_of(texts)).ask(QUERY).value
+        sent = numbers(found)
+        assert sent == sorted(set(sent))
+        around = (*range(HEAD), *range(min(places, default=size) - 60, size))
+        assert set(around) <= set(sent) if size < MOST else set(places) <= set(sent)
+        gaps = [(at, at - before) for before, at in pairwise(sent) if at != before + 1]
+        assert all(gap > PATIENCE - 3 * len(places) for _, gap in gaps)  # in lines, of which some have four
+        assert [at for at, line in zip(sent, lines(found), strict=True) if GAP in line] == [
+            at for at, _ in gaps
+        ]
 
 
 HOSTILE = [
@@ -201,7 +225,7 @@ def test_what_a_service_writes_does_not_steer_the_walk(host: Host, tmp_path: Pat
 
 
 def test_a_journalctl_before_236_has_no_choice_of_fields(host: Host) -> None:
-    assert len(numbers(host(run_of(calm(3 * SHORT)), old=True).ask(QUERY).value)) > SHORT
+    assert len(numbers(host(run_of(calm(3 * SHORT)), old=True).ask(QUERY).value)) > HEAD
 
 
 def test_a_systemd_before_232_knows_no_invocation_and_no_choice_of_fields(host: Host) -> None:
@@ -248,7 +272,7 @@ def test_without_grep_the_run_is_read_whole(
 
 
 def test_a_journalctl_that_goes_elsewhere_is_not_believed(host: Host) -> None:
-    texts = [*calm(4 * SHORT), b"ValueError: x"]
+    texts = [*calm(MOST), b"ValueError: x"]
     answer = host(run_of(texts), lost=True).ask(QUERY)
     assert answer.value is None
     assert "where it is told" in answer.missing

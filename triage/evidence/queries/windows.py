@@ -1,16 +1,19 @@
-"""What journald kept of a long run, where it tells something: found on the host, and packed.
+"""What journald kept of a run, where it tells something: found on the host, and packed.
 
-A shell walks along the run's entries with `journalctl --cursor`, in long steps while `grep` finds none of
-the places that could tell of a fault, in short ones where it does; those are printed in export form,
-with the step after them, the beginning of the run and its end. Each begins with a line of ours:
+Of a run of at most `most` lines come its beginning and everything from the first place behind that which
+could tell of a fault, as `grep` finds it; all of it, where little lies between. Along a longer one a shell
+walks with `journalctl --cursor`, in long steps while there is no such place, in short ones where there is;
+those are printed in export form, with the step after them, the beginning of the run and its end. Each part
+begins with a line of ours:
 
     FROM=s=97f3d003b94441c0ab00e47d3acb58ba;i=df;b=...     (the cursor of the entry that must follow)
 
     __CURSOR=s=97f3d003b94441c0ab00e47d3acb58ba;i=df;b=...
     ...
 
-Steps share an entry, so that the decoder sees whether something was left out between two of them. What is
-left out is longer than any traceback waits (`triage.logs.windows.PATIENCE`).
+Steps share an entry, so that the decoder sees whether something was left out between two of them; the end
+of a short run begins with no cursor. What is left out is longer than any traceback waits
+(`triage.logs.windows.PATIENCE`).
 """
 
 from __future__ import annotations
@@ -36,25 +39,29 @@ from triage.evidence.queries.journal import (
 from triage.evidence.unpacking import unpack
 from triage.hosts.connection import Output
 from triage.logs.formats.journal import GAP
+from triage.logs.windows import PATIENCE
 
 OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
 """What systemd says of a run without saying that it is systemd."""
 
+# In a run that is not over, `late` lines may come while it is read.
 # `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end. A
 # long step in which something is found is taken again, up to `near` lines before that, and short ones
 # follow; `owed` of them are sent. `reach` is the length of the next long step, which grows with each.
 _SCRIPT = r"""
 LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=65536; near=64;
+most=10000; head=400; late=200; patience=@PATIENCE@;
 journal() { journalctl --no-pager --all "$@"; };
-fields=--output-fields=@FIELDS@; journal --lines=0 $fields >/dev/null 2>&1 || fields=;
 pack=cat;
 if command -v zstd; then pack="zstd -1 -q -c"; elif command -v gzip; then pack="gzip -1 -c"; fi >/dev/null;
-send() {
-    sent=$1; shift;
-    {
-        printf "FROM=%s\n\n" "$sent";
-        journal --output=export $fields --cursor="$sent" --lines=$short "$@" || printf "FAILED=1\n\n";
-    } | $pack;
+part() {
+    printf "FROM=%s\n\n" "$1"; shift;
+    journal --output=export $fields "$@" || printf "FAILED=1\n\n";
+};
+send() { sent=$1; shift; part "$sent" --cursor="$sent" --lines=$short "$@" | $pack; };
+begin() { at=$(journal --output=export $fields "$@" 2>/dev/null | sed -n "s/^__CURSOR=//p;q"); };
+found() {
+    journal --output=cat --show-cursor --cursor="$at" "$@" | grep -naE -e "$places" -e "^-- cursor: ";
 };
 told() {
     case $# in
@@ -63,11 +70,26 @@ told() {
         *) next= ;;
     esac;
 };
-at=$(journal --output=export "$@" | sed -n "s/^__CURSOR=//p;q");
+fields=--output-fields=@FIELDS@; begin "$@"; if [ -z "$at" ]; then fields=; begin "$@"; fi;
+known=;
+if [ "$at" ]; then
+    known=$(found --lines=$most "$@" | awk -F: "
+        \$1 > $head && first == 0 { first = \$1 }
+        END { print first + 0, \$2 ~ /^-- cursor/ ? \$1 : $most + 1 }");
+fi;
+first=${known% *}; count=${known#* };
+if [ "$known" ] && [ $count -le $most ]; then
+    from=$((first - near - late));
+    if [ $from -gt $((head + patience)) ]; then
+        part "$at" --cursor="$at" --lines=$head "$@"; part "" --lines=$((count - from)) "$@";
+    else
+        part "$at" --cursor="$at" --lines=$((count + late)) "$@";
+    fi | $pack;
+    exit 0;
+fi;
 before=; sent=; lines=$short; span=0; reach=$long; owed=2; again=;
 while [ "$at" ]; do
-    told=$(journal --output=cat --show-cursor --cursor="$at" --lines=$lines "$@" |
-        grep -naE -e "$places" -e "^-- cursor: " |
+    told=$(found --lines=$lines "$@" |
         sed -n "\$s/^\([0-9]*\):-- cursor: \(s=[0-9A-Za-z;=]*\)\$/\1 \2/p;1s/:.*//p");
     told $told;
     if [ -z "$next" ]; then printf "FAILED=1\n\n" | $pack; exit 1; fi;
@@ -120,7 +142,8 @@ class JournalWindows(Query[str]):
 
     def argv(self) -> tuple[str, ...]:
         fields = ",".join((*FIELDS[2:], "COREDUMP_UNIT"))
-        script = " ".join(_SCRIPT.replace("@FIELDS@", fields).split())  # a C shell takes a single line only
+        script = _SCRIPT.replace("@FIELDS@", fields).replace("@PATIENCE@", str(PATIENCE))
+        script = " ".join(script.split())  # a C shell takes a single line only
         return ("sh", "-c", script, "journal-windows", *self.matches())
 
     def matches(self) -> tuple[str, ...]:
@@ -156,7 +179,7 @@ def _in_one(output: Output) -> Iterator[dict[str, bytes]]:
         if "FROM" in entry:
             start = entry["FROM"]
             last, step = step, set()
-            gap = bool(last) and start not in last
+            gap = bool(last)
             continue
         cursor = entry.get("__CURSOR", b"")
         if start and cursor != start:
@@ -166,5 +189,5 @@ def _in_one(output: Output) -> Iterator[dict[str, bytes]]:
         if cursor not in last:
             if gap:
                 entry[GAP] = b"1"
-            gap = False
             yield entry
+        gap = False
