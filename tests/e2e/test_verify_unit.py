@@ -199,37 +199,36 @@ def test_a_unit_that_dies_or_hangs_ends_the_wait(host: Box, connection: Connecti
     assert result.reason == "ready, but one request failed: status 500: EngineDeadError"
 
 
-@pytest.mark.parametrize("kind", ["notify", "forking"])
-def test_a_unit_that_says_when_it_is_up(host: Box, connection: Connection, kind: str):
-    """By sd_notify, or by the end of its first process: with another command for a while, and hanging."""
-    name = f"{kind}.service"
-    unit = dataclasses.replace(deployment(host), name=name, unit=name)
+def test_units_that_say_when_they_are_up(host: Box, connection: Connection):
+    """By sd_notify, or by the end of their first process: with another command for a while, and hanging."""
     host.put("/opt/engine/sglang/launch_server.py", LAUNCH)
-    host.put(f"/etc/systemd/system/{name}", TOLD.format(kind=kind, port=unit.port))
-    host.run(["systemctl", "daemon-reload"], check=True)
-
-    def started() -> Start:
-        service, watch = SystemdService(connection, name), Watch(connection)
-        return restart_and_wait(
-            service,
-            client_of(connection, unit),
-            timeout=300,
-            restart_budget=0,
-            on_event=ignore,
-            watch=watch,
-            patience=1.0,
-        ).start
-
-    own, dropin = command_of(connection, name), DropIn(connection, name, "stop")
-    dropin.write(dataclasses.replace(own, argv=(*own.argv, "--tp-size", "2")), limit=100)
-    found = started()
-    assert found.ready, found
-    assert b"--tp-size" in connection.run(["cat", f"/proc/{found.pid}/cmdline"]).stdout
-    dropin.remove()
-    wait_for(host, name, "ActiveState", "inactive")
-    assert command_of(connection, name) == own
+    for kind in ("notify", "forking"):
+        name = f"{kind}.service"
+        unit = dataclasses.replace(deployment(host), name=name, unit=name)
+        host.put(f"/etc/systemd/system/{name}", TOLD.format(kind=kind, port=unit.port))
+        host.run(["systemctl", "daemon-reload"], check=True)
+        own, dropin = command_of(connection, name), DropIn(connection, name, "stop")
+        dropin.write(dataclasses.replace(own, argv=(*own.argv, "--tp-size", "2")), limit=100)
+        found = started(connection, unit)
+        assert found.ready, found
+        assert b"--tp-size" in connection.run(["cat", f"/proc/{found.pid}/cmdline"]).stdout
+        dropin.remove()
+        wait_for(host, name, "ActiveState", "inactive")
+        assert command_of(connection, name) == own
     start(host, "hangs")
-    assert started().failure.startswith("it hangs: no line for ")
+    assert started(connection, unit).failure.startswith("it hangs: no line for ")
+
+
+def started(connection: Connection, unit: Deployment) -> Start:
+    return restart_and_wait(
+        SystemdService(connection, unit.unit),
+        client_of(connection, unit),
+        timeout=60,
+        restart_budget=0,
+        on_event=ignore,
+        watch=Watch(connection),
+        patience=1.0,
+    ).start
 
 
 @pytest.mark.parametrize("budget", [0, 1])
