@@ -96,6 +96,12 @@ def test_a_stream_ends_with_the_command_and_at_its_time_limit() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be root already")
+def test_commands_do_not_find_what_makes_tools_speak_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSIXLY_CORRECT", "1")
+    told = open_connection("local").run(["sh", "-c", "echo ${POSIXLY_CORRECT-unset}"])
+    assert told.stdout == b"unset\n"
+
+
 def test_become_changes_nothing_for_root() -> None:
     connection = open_connection("local", ConnectionOptions(become=True))
     assert connection.run(["id", "-u"]).stdout == b"0\n"

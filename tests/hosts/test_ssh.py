@@ -467,6 +467,37 @@ def test_host_key_alias_is_what_known_hosts_is_asked_for(server: Server) -> None
     open_connection("box").close()
 
 
+def test_a_key_that_is_known_by_the_name_without_the_port(server: Server, tmp_path: Path) -> None:
+    line = server.known_hosts.read_text().replace(f"[127.0.0.1]:{server.port}", "127.0.0.1")
+    server.known_hosts.write_text(line)
+    open_connection("box").close()
+    server.known_hosts.write_text(f"@revoked {line}{line}")
+    with pytest.raises(RefusedError, match="revoked"):
+        open_connection("box")
+    keygen(tmp_path / "other")
+    words = (tmp_path / "other.pub").read_text().split()
+    server.known_hosts.write_text(f"{line}[127.0.0.1]:{server.port} {words[0]} {words[1]}\n")
+    with pytest.raises(RefusedError, match="CHANGED"):
+        open_connection("box")
+
+
+def test_a_command_that_tells_host_keys(server: Server, tmp_path: Path) -> None:
+    line, ran = server.known_hosts.read_text(), tmp_path / "ran"
+    server.known_hosts.unlink()
+    script = tmp_path / "keys"
+    script.write_text(
+        f"#!/bin/sh\necho \"$@\" >>{ran}\n[ \"$2\" = '[127.0.0.1]:{server.port}' ] && echo '{line}'\n"
+    )
+    script.chmod(0o755)
+    server.alias(f"KnownHostsCommand {script} %I %H '%h %p'", "UserKnownHostsFile none")
+    open_connection("box").close()
+    assert ran.read_text() == f"ORDER [127.0.0.1]:{server.port} 127.0.0.1 {server.port}\n"
+    script.write_text("#!/bin/sh\necho no directory today >&2; exit 3\n")
+    server.alias(f"KnownHostsCommand {script} %H", "UserKnownHostsFile none")
+    with pytest.raises(UnreachableError, match="KnownHostsCommand ended with 3: no directory today"):
+        open_connection("box")
+
+
 def test_known_hosts_with_several_key_types_takes_the_one_the_host_has(
     server: Server, tmp_path: Path
 ) -> None:
@@ -486,6 +517,18 @@ def test_a_key_that_the_host_does_not_take(server: Server) -> None:
     assert "id_ed25519: refused" in caught.value.happened
     assert caught.value.next.startswith("ssh -v")
     assert caught.value.exit_code == 3
+
+
+def test_a_host_that_takes_few_keys(server: Server, tmp_path: Path) -> None:
+    server.stop()
+    strict = start_sshd(server.directory, server.home, "MaxAuthTries 1")
+    strict.trust()
+    strict.alias(f"IdentityFile {keygen(tmp_path / 'wrong')}", "IdentityFile ~/.ssh/id_ed25519")
+    try:
+        with pytest.raises(UnreachableError, match="name the right one with IdentityFile and IdentitiesOnly"):
+            open_connection("box")
+    finally:
+        strict.stop()
 
 
 def test_a_key_with_a_passphrase_says_what_to_do(server: Server) -> None:
@@ -702,6 +745,36 @@ def test_a_proxy_command(server: Server, tmp_path: Path) -> None:
     assert gone(str(script))
 
 
+def test_a_proxy_command_that_hands_over_its_connection(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "pass.py"
+    script.write_text(
+        "import socket, sys\n"
+        "made = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "socket.send_fds(socket.socket(fileno=1), [b'\\0'], [made.fileno()])\n"
+    )
+    server.alias(f"ProxyCommand python3 {shlex.quote(str(script))} %h %p", "ProxyUseFdpass yes")
+    opened = open_connection("box")
+    assert opened.run(["echo", "through"]).stdout == b"through\n"
+    opened.close()
+    server.alias("ProxyCommand sh -c 'echo no route today >&2; exit 1'", "ProxyUseFdpass yes")
+    with pytest.raises(UnreachableError, match=r"handed over no connection .*no route today"):
+        open_connection("box")
+
+
+def test_our_own_address_and_the_family_of_addresses(server: Server) -> None:
+    server.alias("BindAddress 127.0.0.9")
+    open_connection("box").close()
+    assert "from 127.0.0.9 port" in (server.directory / "sshd.log").read_text()
+    known = server.known_hosts.read_text().replace("127.0.0.1", "localhost")
+    server.known_hosts.write_text(known)
+    config = f"Host box\n  HostName localhost\n  Port {server.port}\n  AddressFamily "
+    server.config.write_text(f"{config} inet\n")
+    open_connection("box").close()
+    server.config.write_text(f"{config} inet6\n")
+    with pytest.raises(UnreachableError, match="connecting to"):
+        open_connection("box")
+
+
 def test_a_proxy_command_that_fails_is_quoted(server: Server) -> None:
     server.alias("ProxyCommand sh -c 'echo no route today >&2; exit 1'")
     with pytest.raises(UnreachableError, match="no route today"):
@@ -806,6 +879,37 @@ def test_any_login_shell_and_what_its_start_up_files_print(
         "\\'",
     ]
     assert connection.run(["printf", "%s|", *words]).stdout.decode().split("|") == [*words, ""]
+
+
+def test_an_account_whose_environment_makes_tools_speak_otherwise(
+    forced: Callable[[str], Connection],
+) -> None:
+    connection = forced('export POSIXLY_CORRECT=1 GREP_OPTIONS=-v; exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    told = connection.run(["sh", "-c", "echo ${POSIXLY_CORRECT-unset} ${GREP_OPTIONS-unset}"])
+    assert told.stdout == b"unset unset\n"
+
+
+def test_start_up_files_that_wait(forced: Callable[[str], Connection], tmp_path: Path) -> None:
+    connection = forced("printf 'Continue? '; cat >/dev/null")
+    with pytest.raises(UnreachableError, match=r"Continue\?, nothing within 1 s"):
+        connection.run(["true"], timeout=1)
+
+
+def test_a_host_that_becomes_slow_is_none_whose_start_up_files_wait(
+    forced: Callable[[str], Connection], tmp_path: Path
+) -> None:
+    once = shlex.quote(str(tmp_path / "once"))
+    connection = forced(f'mkdir {once} 2>/dev/null || exec sleep 60; exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    assert connection.run(["echo", "a"]).stdout == b"a\n"
+    assert connection.run(["echo", "b"], timeout=1).cut == "time"
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_start_up_files_that_take_the_output_away(forced: Callable[[str], Connection], stream: str) -> None:
+    connection = forced(f'exec {stream}>/dev/null; exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    with pytest.raises(UnreachableError, match="login shell does not run them: exit status 0") as caught:
+        connection.run(["sh", "-c", "echo answer; echo answer >&2"])
+    assert "answer" not in str(caught.value)
 
 
 def test_start_up_files_that_print_without_end(forced: Callable[[str], Connection]) -> None:

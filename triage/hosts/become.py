@@ -46,6 +46,8 @@ def become_root(connection: Connection, ask: Ask | None = None, whose: str = "")
     if allowed.code == 0:
         return RootConnection(connection, guarded=_ANYTHING.search(allowed.stdout) is not None)
     next = "allow it without a password (`triage policy` prints sudoers lines), or log in as root"
+    if b"must have a tty" in allowed.stderr:
+        next = "in the host's sudoers: Defaults:USER !requiretty; or log in as root"
     if ask is not None and _PASSWORD in allowed.stderr:
         password = ask(f"sudo password on {whose or connection.address}: ")
         if password:

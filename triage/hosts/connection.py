@@ -14,6 +14,8 @@ DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
 
 # What every command finds in its environment, so that answers read the same everywhere.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"LC_ALL": "C", "SYSTEMD_COLORS": "0", "TZ": "UTC"})
+# What would make tools read their arguments, or print, otherwise.
+UNWANTED = ("POSIXLY_CORRECT", "GREP_OPTIONS", "PS_FORMAT", "PS_PERSONALITY")
 
 
 @dataclass(frozen=True)

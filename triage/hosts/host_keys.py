@@ -9,13 +9,21 @@ import hashlib
 import hmac
 import logging
 import os
+import shlex
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from triage.errors import RefusedError, UnreachableError
 from triage.hosts.options import HostKeyPolicy
 from triage.hosts.ssh_config import Target
+from triage.hosts.ssh_tokens import expanded, tokens_of
+
+PATIENCE = 20.0  # seconds for a KnownHostsCommand
+# It is asked which keys are known, not whether one is: that key is not known yet.
+_OF_COMMAND = {"I": "ORDER", "t": "NONE", "K": "NONE", "f": "NONE"}
 
 log = logging.getLogger(__name__)
 
@@ -39,23 +47,26 @@ class HostKey:
 
 def authorities(target: Target) -> tuple[HostKey, ...]:
     """Keys whose certificates count for the host; a line without its port is enough, as for ssh."""
-    return tuple(
-        key
-        for path in target.known_hosts
-        for name in dict.fromkeys((target.key_name, target.hostname))
-        for key in _entries(path, name, "@cert-authority")
-    )
+    names = dict.fromkeys((target.key_name, target.hostname))
+    return tuple(key for name in names for key in known_keys(target, "@cert-authority", name))
 
 
-def known_keys(target: Target, marker: str = "") -> tuple[HostKey, ...]:
+def known_keys(target: Target, marker: str = "", name: str = "") -> tuple[HostKey, ...]:
     """The host's keys in its known-hosts files; with `marker`, those so marked (`@revoked`)."""
-    return tuple(key for path in target.known_hosts for key in _entries(path, target.key_name, marker))
+    texts = (*map(_text, target.known_hosts), _told(target))
+    return tuple(key for text in texts for key in _entries(text, name or target.key_name, marker))
+
+
+def expected_keys(target: Target) -> tuple[HostKey, ...]:
+    """The host's keys; where none stands by name and port, those of the name alone, as for ssh."""
+    return known_keys(target) or known_keys(target, name=target.cert_name)
 
 
 def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: bytes = b"") -> None:
     """Raises RefusedError unless `key` is known as the host's, vouched for, or new and may be added."""
     doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
-    revoked = known_keys(target, "@revoked")
+    names = dict.fromkeys((target.key_name, target.cert_name))
+    revoked = [each for name in names for each in known_keys(target, "@revoked", name)]
     if key in revoked:
         raise RefusedError(
             doing,
@@ -66,7 +77,7 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: byte
     if target.revoked:
         _refuse_revoked(target, target.revoked, key, certificate)
     known = known_keys(target)
-    if key in known:
+    if key in (known or expected_keys(target)):
         return
     vouched = ""
     if certificate:
@@ -119,15 +130,41 @@ def _hashed(name: str) -> str:
     return "|1|" + "|".join(base64.b64encode(part).decode() for part in parts)
 
 
-def _entries(path: Path, name: str, marker: str) -> Iterator[HostKey]:
+@lru_cache(maxsize=256)
+def _told(target: Target) -> str:
+    """What the KnownHostsCommand says, in the form of a known-hosts file."""
+    if not target.known_hosts_command:
+        return ""
+    tokens = tokens_of(target.alias, target.user, target.hostname, target.port, target.cert_name)
+    words = [
+        expanded(word, {**tokens, **_OF_COMMAND, "H": target.key_name}) for word in target.known_hosts_command
+    ]
+    doing = ("asking for the host keys of", target.alias)
     try:
-        text = path.read_text("utf-8", "replace")
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnreachableError(*doing, f"the KnownHostsCommand: {error}", shlex.join(words)) from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()[:200]
+        why = f"the KnownHostsCommand ended with {done.returncode}: {said}"
+        raise UnreachableError(*doing, why, shlex.join(words))
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
     except FileNotFoundError:
-        return
+        return ""
     except OSError as error:
         raise UnreachableError(
             "reading", f"the known hosts in {path}", error.strerror or str(error), f"ls -l {path}"
         ) from None
+
+
+def _entries(text: str, name: str, marker: str) -> Iterator[HostKey]:
     for line in text.splitlines():
         words = line.split()
         found_marker = words.pop(0) if words and words[0].startswith("@") else ""

@@ -13,7 +13,7 @@ from threading import Event
 
 from triage.errors import UsageError
 from triage.hosts.capture import CHUNK, Capture
-from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT, Output
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT, UNWANTED, Output
 from triage.hosts.options import check
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL, and for a stray child that holds our pipes
@@ -87,7 +87,7 @@ def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | O
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, **ENVIRONMENT},
+            env={name: value for name, value in os.environ.items() if name not in UNWANTED} | {**ENVIRONMENT},
         )
     except FileNotFoundError:
         return Output(127, b"", f"{argv[0]}: not found".encode())

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from triage.errors import UsageError
-from triage.hosts.connection import ENVIRONMENT
+from triage.hosts.connection import ENVIRONMENT, UNWANTED
 
 BANNER = 64 * 1024  # bytes that start-up files may print before a command
 _ODD = re.compile(r"([!\\])")
@@ -23,7 +23,7 @@ _END = "kill -TERM -$pid || kill -TERM $pid; sleep 2; kill -KILL -$pid || kill -
 # when the connection is gone without a word, and what has ignored it goes with its group. A command without
 # input is tied to ours: where that ends, because we no longer wait or are no more, the command is ended.
 _SHELL = (
-    "export {environment}; exec 3<&0; tied=$0; seconds=$1; lead=$2; shift 2; "
+    "unset {unwanted}; export {environment}; exec 3<&0; tied=$0; seconds=$1; lead=$2; shift 2; "
     'if [ "$lead" = unknown ]; then lead=; '
     "if timeout -k 1 1 true; then lead=timeout; elif setsid true; then lead=setsid; fi 2>/dev/null; fi; "
     'said="triage: pid $$ $lead"; printf "\\n%s\\n" "$said"; printf "\\n%s\\n" "$said" >&2; '
@@ -49,7 +49,7 @@ def remote_command(argv: Sequence[str], seconds: int, tied: bool, lead: str = UN
             "running", shlex.join(argv)[:200], "a NUL byte cannot be part of a command", "name it without one"
         )
     environment = shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items())
-    shell = _SHELL.format(environment=environment, end=_END)
+    shell = _SHELL.format(unwanted=" ".join(UNWANTED), environment=environment, end=_END)
     words = ["sh", "-c", shell, "tied" if tied else "free", str(seconds), lead, *argv]
     return " ".join(map(_quoted, words))
 

@@ -79,12 +79,16 @@ class SshConnection:
             code = channel.exit_status if channel.exit_status_ready() else -1
             if code == -1 and not capture.cut:
                 self._lost("running", argv, "the connection ended before the command did")
-        if pid_of(capture.stderr) is None and not capture.cut:
-            self._no_shell(capture, code)
+        began = drop_banner(capture.stdout)
+        waits = capture.cut == "time" and self._lead == UNKNOWN  # with the first command
+        told = pid_of(capture.stderr) is not None
+        if not (began and told) and (waits or not capture.cut):
+            before = (b"" if began else capture.stdout) + (b"" if told else capture.stderr)
+            self._no_shell(before, f"nothing within {timeout:g} s" if waits else f"exit status {code}")
         self._lead = lead_of(capture.stderr)
         kept = Capture(limit)
         kept.cut = capture.cut
-        if drop_banner(capture.stdout):
+        if began:
             kept.add("stdout", capture.stdout)
         drop_banner(capture.stderr)
         kept.add("stderr", capture.stderr)
@@ -180,14 +184,14 @@ class SshConnection:
             "repeat; if it stays, try ssh",
         )
 
-    def _no_shell(self, capture: Capture, code: int) -> NoReturn:
-        said = (capture.stdout + capture.stderr).decode("utf-8", "replace").strip().splitlines()
-        first = said[0][:200] if said else f"exit status {code}"
+    def _no_shell(self, printed: bytes | bytearray, outcome: str) -> NoReturn:
+        said = printed.decode("utf-8", "replace").strip().splitlines()
+        told = ", ".join(filter(None, (said[0][:200] if said else "", outcome)))
         raise UnreachableError(
             "running commands on",
             self.address,
-            f"the account's login shell does not run them: {first}",
-            "use an account with an ordinary shell",
+            f"the account's login shell does not run them: {told}",
+            "use an account with an ordinary shell, whose start-up files neither wait nor end it",
         )
 
 

@@ -14,6 +14,10 @@ from triage.hosts.options import Ask
 from triage.hosts.ssh_config import Target
 from triage.hosts.ssh_keys import offers
 
+TOO_MANY = (
+    "it hung up; where it takes only so many keys, name the right one with IdentityFile and IdentitiesOnly"
+)
+
 
 def authenticate(transport: paramiko.Transport, target: Target, ask: Ask | None = None) -> None:
     """Offer each key until one lets us in, then answer what the host asks.
@@ -32,6 +36,7 @@ def authenticate(transport: paramiko.Transport, target: Target, ask: Ask | None 
         except paramiko.AuthenticationException as error:
             tried.append(f"{label}: {str(error) or 'refused'}".replace("Authentication failed.", "refused"))
             if not transport.is_active():
+                tried.append(TOO_MANY)
                 break
             continue
         except (paramiko.SSHException, EOFError, OSError) as error:

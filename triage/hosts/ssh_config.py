@@ -44,9 +44,13 @@ class Target:
     identities_only: bool
     agent: str  # its socket, "" for none
     certificates: tuple[Path, ...]
+    known_hosts_command: tuple[str, ...]  # words in which tokens are still to be filled in
     revoked: Path | None  # host keys that are refused
     hash_names: bool  # in known_hosts
+    bind_address: str  # of ours
+    family: str  # any, inet, inet6
     proxy_command: str
+    passes_socket: bool  # the proxy command makes the connection and hands it over
     jumps: tuple[str, ...]
     connect_timeout: float
     keepalive: int  # seconds
@@ -92,6 +96,10 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
             ),
             revoked=path_of(value("revokedhostkeys"), tokens) if value("revokedhostkeys") else None,
             hash_names=value("hashknownhosts") == "yes",
+            bind_address=value("bindaddress"),
+            family=value("addressfamily", "any").lower(),
+            passes_socket=value("proxyusefdpass") == "yes",
+            known_hosts_command=tuple(shlex.split(value("knownhostscommand"))),
             proxy_command=expanded(value("proxycommand"), tokens),
             jumps=tuple(part.strip() for part in expanded(value("proxyjump"), tokens).split(",") if part),
             connect_timeout=timeout,

@@ -16,7 +16,7 @@ import paramiko
 
 from triage.errors import UnreachableError, UsageError
 from triage.hosts.host_certificates import ENDING
-from triage.hosts.host_keys import HostKey, authorities, check, known_keys
+from triage.hosts.host_keys import HostKey, authorities, check, expected_keys
 from triage.hosts.options import ConnectionOptions
 from triage.hosts.options import check as check_stop
 from triage.hosts.ssh_auth import authenticate
@@ -27,6 +27,8 @@ HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it
 TICK = 0.5  # seconds of waiting at most before we look whether we are to stop
 AUTH_TIMEOUT = 60.0  # seconds for one key: somebody may have to touch it
 KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # how a known type may be negotiated
+
+FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 _doors: dict[tuple[str, int], BoundedSemaphore] = {}
 
@@ -74,8 +76,10 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             elif target.proxy_command:
                 carrier, process = _run_proxy(target.proxy_command, complaints.fileno())
                 stack.callback(_end_proxy, process)
+                if target.passes_socket:
+                    carrier = _passed(carrier, target.connect_timeout)
             else:
-                carrier = socket.create_connection((target.hostname, target.port), target.connect_timeout)
+                carrier = _connected(target)
                 carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a command is small packets
             stack.callback(carrier.close)
             transport = paramiko.Transport(carrier)
@@ -112,13 +116,42 @@ def _negotiate(transport: paramiko.Transport, target: Target) -> None:
     transport.auth_timeout = AUTH_TIMEOUT
     transport.use_compression(target.compression)
     security = transport.get_security_options()
-    known = [name for key in known_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
+    known = [name for key in expected_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
     plain = sorted(security.key_types, key=lambda name: name not in known)
     certified = [f"{name}{ENDING}" for name in plain] if authorities(target) else []
     security.key_types = [*certified, *plain]
     transport.start_client(timeout=target.connect_timeout)
     if not transport.is_active() or not transport.initial_kex_done:
         raise TimeoutError("no key exchange")
+
+
+def _connected(target: Target) -> socket.socket:
+    """A socket to the first of the host's addresses that answers. Raises OSError."""
+    family, ours = FAMILIES.get(target.family, socket.AF_UNSPEC), (target.bind_address, 0)
+    found = socket.getaddrinfo(target.hostname, target.port, family, socket.SOCK_STREAM)
+    error: OSError | None = None
+    for family, _, _, _, address in found:
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(target.connect_timeout)
+            if target.bind_address:
+                connection.bind(ours)
+            connection.connect(address)
+            return connection
+        except OSError as failed:
+            connection.close()
+            error = failed
+    raise error or OSError("it has no address")
+
+
+def _passed(carrier: socket.socket, patience: float) -> socket.socket:
+    """The socket that a proxy command hands over (ProxyUseFdpass)."""
+    with carrier:
+        carrier.settimeout(patience)
+        _, passed, _, _ = socket.recv_fds(carrier, 1, 1)
+    if not passed:
+        raise OSError("the proxy command handed over no connection")
+    return socket.socket(fileno=passed[0])
 
 
 def _run_proxy(command: str, complaints: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
