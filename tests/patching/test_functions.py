@@ -170,7 +170,7 @@ def tied(module: str, model: str, whole: str) -> Run:
     """Has a tied head a weight on the last stage, and is the embedding still only where it is needed?"""
 
     def run(tree: SourceTree) -> Result:
-        file = source(tree, f"sglang.srt.models.{module}")
+        file = source(tree, f"sglang.srt.models.{module}", f"vllm.model_executor.models.{module}")
 
         def made(owner: str, group: object, tie: bool, **attributes: object) -> Any:
             return constructed(file, owner, group, tie, **attributes)
@@ -194,16 +194,18 @@ def embedding_of(model: Any) -> object:
 def constructed(file: SourceFile, owner: str, group: object, tie: bool, **given: Any) -> Any:
     """An object of a class of a released module. `given` are attributes, and classes that give an object."""
     name = "sglang.srt.distributed.parallel_state"
+    sglang = file.module.startswith("sglang.")
     construct = function(
         file,
         f"{owner}.__init__",
         VocabParallelEmbedding=lambda *_, **__: SimpleNamespace(weight="embedding"),
-        ParallelLMHead=lambda *_, **__: SimpleNamespace(weight="head"),
+        ParallelLMHead=Head,
         DeciLMDecoderLayer=Layer,
+        Ernie4_5_MoeDecoderLayer=Layer,
         get_pp_group=lambda: group,
         get_pp_indices=lambda *_: (START, END),
         get_parallel=lambda: MagicMock(pp_group=group),
-        make_layers=lambda *_, **__: (LAYERS, START, END),
+        make_layers=lambda *_, **__: (LAYERS, START, END) if sglang else (START, END, LAYERS),
         make_pp_layers=lambda *_, **__: (LAYERS, START, END),
         **{kind: lambda *_, found=found, **__: found for kind, found in given.items() if kind[0].isupper()},
     )
@@ -211,10 +213,29 @@ def constructed(file: SourceFile, owner: str, group: object, tie: bool, **given:
     vars(made).update({key: value for key, value in given.items() if not key[0].isupper()})
     sizes = {"hidden_size": 8, "vocab_size": 8, "num_hidden_layers": END, "pad_token_id": 0}
     scales = {"rms_norm_eps": 1e-5, "logits_scaling": 1, "embedding_multiplier": 1, "embedding_dropout": 0}
-    config = SimpleNamespace(tie_word_embeddings=tie, **sizes, **scales)
+    config = SimpleNamespace(tie_word_embeddings=tie, **ERNIE, **sizes, **scales)
+    vllm = MagicMock(lora_config=None, model_config=MagicMock(hf_config=config))
+    vllm.cache_config.enable_prefix_caching = False
     with patch.dict(sys.modules, {name: SimpleNamespace(get_pp_group=lambda: group)}):
-        construct(made, config=config)
+        construct(made, **{"config": config} if sglang else {"vllm_config": vllm})
     return made
+
+
+class Head:
+    """The head of the last stage."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.weight = "head"
+
+    def tie_weights(self, embedding: Any) -> Head:
+        self.weight = embedding.weight
+        return self
+
+
+ERNIE = {
+    "im_patch_id": 0, "lm_head_multiplier": 1, "moe_layer_start_index": 0, "moe_layer_end_index": END,
+    "moe_layer_interval": 1,
+}  # fmt: skip
 
 
 def own_head(tree: SourceTree) -> Result:
@@ -518,6 +539,18 @@ PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
     "sglang-dots3-requantized-layers": (
         requantized("dots3_common.modeling", "Dots3LanguageModelForCausalLM"), NO_ATTENTION,
         ["0.5.19", "0.5.23"], [],
+    ),
+    "vllm-ernie-moe-tied-head": (
+        tied("ernie45_moe", "Ernie4_5_MoeModel", "Ernie4_5_MoeForCausalLM"), NO_PART,
+        ["0.9.2", "0.13.0", "0.32.0"], [],
+    ),
+    "vllm-ernie-vl-tied-head": (
+        tied("ernie45_vl_moe", "Ernie4_5_VLMoeModel", "Ernie4_5_VLMoeForCausalLM"), NO_PART,
+        ["0.13.0", "0.32.0"], [],
+    ),
+    "vllm-falcon-h1-tied-head": (
+        tied("falcon_h1", "FalconH1Model", "FalconH1ForCausalLM"), NO_WEIGHT, ["0.9.2", "0.13.0", "0.32.0"],
+        [],
     ),
     "vllm-ray-global-rank": (renumbered, "", ["0.13.0", "0.24.0", "0.32.0"], []),
     "vllm-eager-intermediate-tensors": (eager, "AssertionError", ["0.13.0", "0.24.0", "0.32.0"], []),
