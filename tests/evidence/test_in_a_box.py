@@ -17,7 +17,14 @@ from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.logs import log_sources
 from triage.evidence.policy import sudoers
-from triage.evidence.queries import KnownServiceUnits, PythonTree, ReadFile, ServiceUnits, UnitRuns
+from triage.evidence.queries import (
+    JournalAccess,
+    KnownServiceUnits,
+    PythonTree,
+    ReadFile,
+    ServiceUnits,
+    UnitRuns,
+)
 from triage.evidence.queries.journal import entries
 from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import ConnectionOptions, open_connection
@@ -262,6 +269,7 @@ def test_the_sudoers_lines_of_the_policy_are_enough_and_not_more(evidence: Evide
     assert "last words" in messages(asked, "dead")
     (live,) = discover(asked, "live")
     assert live.environment["HOME"] == "/home/svc"
+    assert asked.ask(JournalAccess()).value is True
     assert "Permission denied" in asked.ask(ReadFile("/etc/shadow")).missing
 
 

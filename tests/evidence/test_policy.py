@@ -7,7 +7,7 @@ import pytest
 from triage.evidence import queries
 from triage.evidence.model import Query
 from triage.evidence.policy import catalogue, sudoers
-from triage.evidence.queries import CATALOGUE, Journal, KernelLog, ProcessEnvironment, UnitRuns
+from triage.evidence.queries import CATALOGUE, Journal, JournalAccess, KernelLog, ProcessEnvironment, UnitRuns
 
 
 def test_the_catalogue_is_complete() -> None:
@@ -57,6 +57,7 @@ GRANTED = [
     KernelLog(1795972507, 1795972568),
     UnitRuns("a.service"),
     ProcessEnvironment(4711),
+    JournalAccess(),
 ]
 
 

@@ -180,7 +180,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, told: str)
     ("variable", "told"),
     [
         ("ansible_port=x", "line 1: ansible_port=x is not a port"),
-        ("ansible_ssh_common_args='-o X'", "line 1: ansible_ssh_common_args=-o X is not known"),
+        ("ansible_ssh_common_args='-o X=1'", "line 1: ansible_ssh_common_args: X is not followed"),
+        ("ansible_ssh_args='-o ProxyCommand=\"touch x\"'", "ansible_ssh_args: ProxyCommand is not followed"),
+        ("ansible_ssh_args='-oLocalCommand=x'", "ansible_ssh_args: LocalCommand is not followed"),
+        ("ansible_ssh_extra_args='-J b -F x'", "ansible_ssh_extra_args: -F is not known"),
+        ("ansible_ssh_extra_args='-J'", "ansible_ssh_extra_args: -J is not known"),
+        ("ansible_ssh_extra_args='x.example'", "ansible_ssh_extra_args: x.example is not known"),
         ("ansible_connection=local", "is not known"),
         ("ansible_host='{{ x }}'", "a template"),
         ("ansible_become=perhaps", "neither yes nor no"),
@@ -199,6 +204,25 @@ def test_what_a_group_says_wrong_a_host_may_put_right(tmp_path: Path) -> None:
     inventory = loaded(tmp_path, text + "ansible_host='{{ x }}'\n", "hosts")
     assert inventory.hosts["a"] == Host("a", Settings("10.0.0.1"), ("g",))
     assert "ansible_connection=local" in inventory.hosts["b"].unusable
+
+
+def test_arguments_of_ssh_are_those_of_the_group_and_the_host(tmp_path: Path) -> None:
+    text = (
+        "[g]\na\nb ansible_ssh_extra_args='-o ConnectTimeout=3 -C'\n"
+        "[g:vars]\nansible_ssh_common_args=-o ProxyJump=ops@bastion:2222 -o 'UserKnownHostsFile /dev/null'\n"
+    )
+    inventory = loaded(
+        tmp_path, text.replace("args=-o Proxy", 'args="-o Proxy').replace("null'", "null'\""), "hosts"
+    )
+    common = "-o ProxyJump=ops@bastion:2222 -o 'UserKnownHostsFile /dev/null'"
+    assert inventory.hosts["a"] == Host("a", Settings(ssh_arguments=common), ("g",))
+    assert inventory.hosts["b"].settings.ssh_arguments == f"{common} -o ConnectTimeout=3 -C"
+
+
+@pytest.mark.parametrize("name", ["hosts", "hosts.yml"])
+def test_an_inventory_that_is_encrypted_says_so(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="it is encrypted"):
+        loaded(tmp_path, "$ANSIBLE_VAULT;1.1;AES256\n6162\n", name)
 
 
 def test_variables_beside_an_inventory(tmp_path: Path) -> None:

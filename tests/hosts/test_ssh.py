@@ -793,6 +793,15 @@ def test_a_jump_host(server: Server) -> None:
     assert accepted == 2
 
 
+def test_a_jump_host_that_an_argument_names(server: Server) -> None:
+    server.config.write_text(f"Host jump box\n  HostName 127.0.0.1\n  Port {server.port}\n")
+    options = ConnectionOptions(ssh_arguments=("-o", "ProxyJump=jump", "-oConnectTimeout=7"))
+    opened = open_connection("box", options)
+    assert opened.run(["echo", "through"]).stdout == b"through\n"
+    opened.close()
+    assert (server.directory / "sshd.log").read_text().count("Accepted publickey") == 2
+
+
 def test_many_come_through_a_jump_host_that_lets_few_wait_at_its_door(server: Server) -> None:
     server.stop()
     jump = start_sshd(server.directory, server.home, "MaxStartups 8:100:8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -81,6 +82,7 @@ def connection_options(
         user=settings.user,
         port=settings.port,
         identity_file=Path(settings.identity_file).expanduser() if settings.identity_file else None,
+        ssh_arguments=tuple(shlex.split(settings.ssh_arguments)),
         stop=questions.stop if questions else None,
         ask=questions.ask if questions else cache(ask_secret),  # once, also where it is dialled again
         sudo_of="each of these hosts" if questions else "",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from triage.evidence.queries import (
     CATALOGUE,
     Journal,
+    JournalAccess,
     KernelLog,
     ProcessDirectory,
     ProcessEnvironment,
@@ -18,7 +19,7 @@ from triage.evidence.queries import (
 
 # What may be granted: it reads the journal and /proc, whatever stands for the parameters. Reading any
 # file, or running an interpreter, as root would be root itself.
-GRANTABLE = (Journal, KernelLog, UnitRuns, ProcessEnvironment, ProcessDirectory, ProcessOutput)
+GRANTABLE = (JournalAccess, Journal, KernelLog, UnitRuns, ProcessEnvironment, ProcessDirectory, ProcessOutput)
 _PARAMETERS = {
     "UNIT.service": r"[A-Za-z0-9:_.@-]+",
     "=RUN ": "=[0-9a-f]{32} ",

@@ -13,13 +13,13 @@ from typing import Any
 
 import yaml
 
-from triage.hosts.inventory import REFUSED, broken
+from triage.hosts.inventory import ARGUMENTS, REFUSED, VAULT, broken
+from triage.hosts.ssh_arguments import why_not
 
 log = logging.getLogger(__name__)
 
 MAX_FILES = 1000
 ENDINGS = ("", ".yaml", ".yml", ".json")
-VAULT = b"$ANSIBLE_VAULT"
 SETTINGS = {
     "ansible_host": "address",
     "ansible_ssh_host": "address",
@@ -67,7 +67,7 @@ def known(path: Path, where: str, variables: Mapping[str, Any]) -> dict[str, Any
         key, text = SETTINGS.get(name, name), str(value)
         setting, why = _setting(path, where, str(name), text)
         found[f"{REFUSED}{key}"] = why and f"{path.name}: {where}: {why}"
-        if not why and key != name:
+        if not why and (key != name or name in ARGUMENTS):
             found[key] = setting
     return found
 
@@ -89,6 +89,9 @@ def _setting(path: Path, where: str, name: str, text: str) -> tuple[Any, str]:
             text.lower() in YES,
             "" if text.lower() in YES + NO else f"{name}={text[:20]} is neither yes nor no",
         )
+    if name in ARGUMENTS:
+        why = why_not(text)
+        return text, why and f"{name}: {why}"
     if key is None and text not in VALUES_THAT_HOLD.get(name, (text,) if name in OF_NO_MATTER else ()):
         return None, f"{name}={text[:60]} is not known here"
     return text, ""

@@ -18,6 +18,7 @@ The settings of a host come before those of its groups, a group's before those o
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
 import re
@@ -33,6 +34,9 @@ ALL = "all"
 MAX_HOSTS = 10_000
 YAML_ENDINGS = (".yaml", ".yml")
 REFUSED = "!"  # before the name of a setting: why it cannot be told, "" where it can
+VAULT = b"$ANSIBLE_VAULT"
+# Together, in this order: on ssh's command line what comes first counts.
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*"
 SHAPES = {"address": r"[0-9A-Za-z_][0-9A-Za-z:._%-]*|[0-9A-Fa-f:]+", "user": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"}
 _RANGE = re.compile(r"\[(\d{1,6}|[A-Za-z]):(\d{1,6}|[A-Za-z])(?::(\d{1,4}))?\]")
@@ -51,6 +55,7 @@ class Settings:
     identity_file: str = ""
     become: bool | None = None
     unit: str = ""
+    ssh_arguments: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,9 +140,18 @@ def load_inventory(path: Path) -> Inventory:
     """An inventory from a file. Raises UsageError that names the file and the line or key."""
     from triage.hosts import inventory_ansible, inventory_own
 
+    if _is_encrypted(path):
+        next = f"ansible-inventory -i {path} --list --yaml > hosts.yml"
+        raise UsageError("reading inventory", str(path), "it is encrypted, which is not read here", next)
     if path.suffix in YAML_ENDINGS and not path.is_dir() and not inventory_ansible.is_one(path):
         return build(path, *inventory_own.read(path))
     return build(path, *inventory_ansible.read(path))
+
+
+def _is_encrypted(path: Path) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(len(VAULT)) == VAULT
+    return False
 
 
 def build(
@@ -178,6 +192,8 @@ def build(
         for each in around:
             merged.update(groups[each].beside)
         merged.update(own)
+        if arguments := " ".join(filter(None, (merged.pop(key, "") for key in ARGUMENTS))):
+            merged["ssh_arguments"] = arguments
         refused = [merged.pop(key) for key in list(merged) if key.startswith(REFUSED)]
         for key, shape in SHAPES.items():
             if merged.get(key) and not re.fullmatch(shape, merged[key]):

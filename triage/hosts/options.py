@@ -21,9 +21,10 @@ class ConnectionOptions:
     configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
     the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
     root through sudo. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
-    they are of the host itself, not of its jumps. Once `stop` is set, whatever runs is ended, on the host
-    too, and raises KeyboardInterrupt. `ask` gets a password or passphrase from a person; without it, or with
-    None from it, there is none. `sudo_of` says whose password sudo wants, where it is that of several hosts.
+    they are of the host itself, not of its jumps, and so are `ssh_arguments`, what else ssh is told. Once
+    `stop` is set, whatever runs is ended, on the host too, and raises KeyboardInterrupt. `ask` gets a
+    password or passphrase from a person; without it, or with None from it, there is none. `sudo_of` says
+    whose password sudo wants, where it is that of several hosts.
     """
 
     ssh_config: Path | None = None
@@ -34,6 +35,7 @@ class ConnectionOptions:
     user: str = ""
     port: int = 0
     identity_file: Path | None = None
+    ssh_arguments: tuple[str, ...] = ()
     stop: Event | None = None
     ask: Ask | None = None
     sudo_of: str = ""

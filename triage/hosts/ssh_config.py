@@ -67,7 +67,9 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
     """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
     user, alias, port = _split(name)
     asked = options.address or alias
-    found = settings(asked, user or options.user, port or options.port, options.ssh_config)
+    found = settings(
+        asked, user or options.user, port or options.port, options.ssh_config, options.ssh_arguments
+    )
 
     def value(key: str, default: str = "") -> str:
         text = found.get(key, ("",))[0]

@@ -59,7 +59,7 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
         if via is not None:
             stack.callback(via.close)
         else:
-            of_jumps = replace(options, address="", user="", port=0, identity_file=None)
+            of_jumps = replace(options, address="", user="", port=0, identity_file=None, ssh_arguments=())
             for jump in target.jumps:
                 via = dial(resolve(jump, of_jumps), of_jumps, via, depth + 1)
                 stack.pop_all()

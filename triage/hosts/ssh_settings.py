@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from triage.errors import UsageError
@@ -24,8 +24,10 @@ MOST = {"port": 65535, "connecttimeout": 10**6, "serveraliveinterval": 10**6}  #
 Settings = Mapping[str, tuple[str, ...]]
 
 
-def settings(host: str, user: str, port: int, file: Path | None) -> Settings:
+def settings(host: str, user: str, port: int, file: Path | None, arguments: Sequence[str] = ()) -> Settings:
     """Of `host`, reached as `user` ("": not said) on `port` (0: not said). `file` replaces the user's own.
+
+    `arguments` are what else ssh is told.
 
     Raises UsageError for a configuration that is broken, with ssh's words.
     """
@@ -35,9 +37,12 @@ def settings(host: str, user: str, port: int, file: Path | None) -> Settings:
             "reading", f"the ssh configuration {path}", "there is no such file", f"ls -l {path.parent}"
         )
     program = shutil.which("ssh")
+    if not program and arguments:
+        why, next = "they cannot be read without the ssh client", "install it (openssh-client)"
+        raise UsageError("reading", f"the ssh arguments of {host}", why, next)
     if not program:
         return _of_file(host, user, port, path)
-    argv = [program, "-G", *(("-l", user) if user else ()), *(("-p", str(port)) if port else ())]
+    argv = [program, "-G", *(("-l", user) if user else ()), *(("-p", str(port)) if port else ()), *arguments]
     if file or not _is_the_accounts(path):
         argv += ["-F", str(path) if path.exists() else "none"]
     return _of_ssh(host, [*argv, "--", host])
