@@ -326,7 +326,7 @@ VLLM = ("/opt/venv/bin/python", "-m", "vllm.entrypoints.cli.main", "serve")
 def starting(host: ScriptedHost, *argv: str, **properties: object) -> None:
     host.commands[BUS] = bus(*argv)
     host.commands["systemctl show"] = unit_text(
-        "kimi.service", ActiveState="failed", ExecStart=exec_start(*argv), **properties
+        "kimi.service", **{"ActiveState": "failed", "ExecStart": exec_start(*argv), **properties}
     )
 
 
@@ -546,6 +546,21 @@ def test_a_service_that_never_ran_is_named_and_not_diagnosed(forgotten: Scripted
 def test_what_is_forgotten_is_not_asked_for_where_a_service_is_found(dead: ScriptedHost) -> None:
     discover(dead.evidence)
     assert KnownServiceUnits().argv() not in dead.asked
+
+
+@pytest.mark.parametrize(
+    ("result", "when", "said"),
+    [
+        ("no", "Sun 2026-11-29 17:00:00 UTC", True),
+        ("no", "", False),  # nobody has looked: it was never to be started
+        ("yes", "Sun 2026-11-29 17:00:00 UTC", False),
+    ],
+)
+def test_a_unit_that_systemd_skipped_says_so(dead: ScriptedHost, result: str, when: str, said: bool) -> None:
+    skipped = {"ActiveState": "inactive", "ConditionResult": result, "ConditionTimestamp": when}
+    starting(dead, *SERVE, **skipped)
+    (found,) = discover(dead.evidence)
+    assert any("a condition of it is not met" in each for each in found.disagreements) is said
 
 
 def test_a_unit_that_is_no_more_is_what_the_journal_holds_of_it(dead: ScriptedHost) -> None:

@@ -86,6 +86,7 @@ SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bi
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 SETTINGS_IN = ("/etc/default/", "/etc/sysconfig/")
+CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
 GET_PODS = "kubectl get pods --all-namespaces"
 LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
@@ -365,6 +366,9 @@ class _Host:
             reload = f"systemctl {'--user ' if unit.manager == 'systemd-user' else ''}daemon-reload"
             said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
+        if unit.unmet and unit.active_state == "inactive":
+            said = f"systemd did not start it: a condition of it is not met ({CONDITIONS.format(shlex.quote(unit.id))})"
+            deployment = replace(deployment, disagreements=(*deployment.disagreements, said))
         if trial := on_trial(unit):
             deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
         serving = next(iter(self._in(unit)), unit.main_pid)

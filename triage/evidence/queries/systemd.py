@@ -53,6 +53,8 @@ PROPERTIES = (
     "StandardOutput",
     "StandardError",
     "NeedDaemonReload",
+    "ConditionResult",
+    "ConditionTimestamp",
     "Restart",
     "LimitMEMLOCK",
     "LimitNOFILE",
@@ -91,6 +93,7 @@ class Unit:
     ended: str = ""
     fragment: str = ""
     needs_reload: bool = False
+    unmet: bool = False  # its conditions, when it was to be started last
     manager: Manager = "systemd"
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
@@ -281,6 +284,7 @@ def _unit(block: Mapping[str, str]) -> Unit:
         ended=ended,
         fragment=block.get("FragmentPath", ""),
         needs_reload=block.get("NeedDaemonReload") == "yes",
+        unmet=block.get("ConditionResult") == "no" and block.get("ConditionTimestamp", "") != "",
         properties=MappingProxyType(dict(block)),
     )
 
