@@ -367,7 +367,8 @@ class _Host:
             said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
         if unit.unmet and unit.active_state == "inactive":
-            said = f"systemd did not start it: a condition of it is not met ({CONDITIONS.format(shlex.quote(unit.id))})"
+            where = CONDITIONS.format(shlex.quote(unit.id))
+            said = f"systemd did not start it: a condition of it is not met ({where})"
             deployment = replace(deployment, disagreements=(*deployment.disagreements, said))
         if trial := on_trial(unit):
             deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
