@@ -103,3 +103,17 @@ def test_a_fault_after_which_requests_were_answered_is_not_certain(last: str, ce
     report = pipeline.diagnose(LogEvidence("log"), pipeline.load_knowledge(), "", LogSource("log", log))
     (found,) = report.incidents
     assert (found.verdict.category, found.verdict.certainty) == ("gpu-oom", certainty)
+
+
+@pytest.mark.parametrize("failing", [LOG, ""])
+def test_a_hole_in_a_journal_is_told_with_what_prevents_it(knowledge, failing):
+    journal = "Nov 30 02:56:33 gpu01 {}: {}\n".format
+    rows = [*failing.splitlines(), "all is well"]
+    log = "".join(journal("python[74]", row) for row in rows)
+    log += journal("systemd-journald[18]", "Suppressed 225 messages from kimi.service")
+    report = pipeline.diagnose(LogEvidence("log"), knowledge, "", LogSource("log", log.encode()))
+    assert bool(report.incidents) == bool(failing)
+    shown = "".join(line.plain for line in text.lines(report))
+    for said in ("225 messages of kimi.service", "systemctl edit kimi.service", "LogRateLimitIntervalSec=0"):
+        assert said in shown
+    assert any("225 messages" in note for note in json.diagnosis(report)["notes"])

@@ -82,7 +82,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.pods import where_it_runs
     from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.trees import EvidenceTree
-    from triage.logs import read_incidents, was_stopped
+    from triage.logs import told_by, was_stopped
     from triage.rules import engine
     from triage.rules.nearest import nearest
     from triage.unitrecord import incident_of, restarts_of
@@ -96,7 +96,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         evidence = where_it_runs(evidence, deployment)
         sources = log_sources(evidence, deployment)
     unread = {source.name: source.missing for source in sources if source.missing}
-    incidents = read_incidents([source for source in sources if not source.missing])
+    told = told_by([source for source in sources if not source.missing])
+    incidents = told.incidents
     if logs:  # what comes as evidence was redacted where it entered
         redactor = Redactor()
         incidents = tuple(redact_values(incident, redactor) for incident in incidents)
@@ -122,9 +123,19 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     notes += [
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
     ]
+    notes += [_lost(unit, count) for unit, count in told.lost.items()]
     if incidents:
         deployment = as_it_ran(deployment, incidents[-1].facts)
     return Report(evidence.origin, deployment, tuple(findings), tuple(others), restarts, tuple(notes))
+
+
+def _lost(unit: str, count: int) -> str:
+    """What a hole in a journal means, and how the next one is prevented."""
+    return (
+        f"journald did not keep {count} messages of {unit}, which came faster than its limit: what failed "
+        f"first may be among them; to keep all: systemctl edit {unit}, there LogRateLimitIntervalSec=0 under "
+        "[Service] (before systemd 240 RateLimitIntervalSec=0 in journald.conf)"
+    )
 
 
 def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:

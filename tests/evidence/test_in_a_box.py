@@ -29,6 +29,7 @@ from triage.evidence.queries.journal import entries
 from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.become import RootConnection
+from triage.logs import told_by
 
 pytestmark = pytest.mark.e2e
 TOKEN = "hf_" + "a1" * 16
@@ -40,6 +41,9 @@ sys.stderr.buffer.write(b"bad \\xff \\x1b[31mred\\x1b[0m\\r\\n")
 sys.stderr.flush()
 if "--live" in sys.argv:
     time.sleep(1000)
+if "--flood" in sys.argv:
+    print("line\\n" * 2000, flush=True)
+    time.sleep(1.5)
 print("last words", flush=True)
 time.sleep(0.2)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -64,6 +68,12 @@ LOOP = """\
 ExecStart=/bin/sh -c 'test -e /run/lives && L=--live; exec /opt/sglang/bin/python -m sglang.launch_server $L'
 Restart=always
 RestartSec=1
+"""
+FLOOD = """\
+[Service]
+LogRateLimitIntervalSec=1
+LogRateLimitBurst=20
+ExecStart=/opt/sglang/bin/python -m sglang.launch_server --flood
 """
 PASSWORD = "correct horse"
 SETUP = f"""\
@@ -92,6 +102,7 @@ def box() -> Iterator[Box]:
         "/etc/systemd/system/dead.service": DEAD,
         "/etc/systemd/system/live.service": LIVE,
         "/etc/systemd/system/loop.service": LOOP,
+        "/etc/systemd/system/flood.service": FLOOD,
         "/etc/sudoers.d/narrow": "\n".join(sudoers()).replace("USER ", "narrow ") + "\n",
         "/etc/sudoers.d/asked": "asked ALL=(root) PASSWD: TRIAGE\n",
     }
@@ -290,6 +301,16 @@ def test_a_service_in_a_crash_loop_shows_the_run_that_failed(box: Box, evidence:
     failed, *_ = log_sources(asked, loop)
     assert b"last words" in failed.data
     assert b"Failed with result 'signal'" in failed.data
+
+
+def test_what_journald_did_not_keep(box: Box, evidence: Evidence) -> None:
+    box.run("systemctl start flood; until systemctl is-failed -q flood; do sleep 0.1; done", check=True)
+    asked = evidence("engineer")
+    (flood,) = discover(asked, "flood")
+    told = told_by(log_sources(asked, flood))
+    assert 1000 < told.lost["flood.service"] < 2000
+    (incident,) = told.incidents
+    assert incident.facts["pp_size"] == "8"  # said before the hole
 
 
 def test_a_run_that_systemd_has_forgotten(box: Box, evidence: Evidence) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from triage.logs import ranks, roles
 from triage.logs.fingerprint import fingerprint
 from triage.logs.frames import engine_of
-from triage.logs.model import Fault, Incident, LogSource, Phase
+from triage.logs.model import Fault, Incident, LogSource, Phase, Told
 from triage.logs.run import Found, Run
 from triage.logs.scan import NUMBER_BITS, Scan
 from triage.logs.settle import settle
@@ -35,22 +36,29 @@ PROGRAMS = (
 
 
 def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
-    """The incidents in these sources, oldest first; identical ones are folded into one and counted.
+    """The incidents that these sources tell of, see `told_by`."""
+    return told_by(sources).incidents
+
+
+def told_by(sources: Sequence[LogSource]) -> Told:
+    """What these sources tell; identical incidents are folded into one and counted.
 
     Sources are parts of one deployment's evidence: its journal, the kernel's log, another file. The
-    kernel's lines are joined to the run that they concern. A log of healthy runs gives ().
+    kernel's lines are joined to the run that they concern. A log of healthy runs has no incidents.
     """
     runs: list[Run] = []
     kernel: list[Found] = []
+    lost: Counter[str] = Counter()
     scans = [Scan(source, number) for number, source in enumerate(sources)]
     for scan in scans:
         scan.read()
         runs = _together(runs, scan.runs[-scan.source.last_runs :])
         kernel += scan.kernel
+        lost.update(scan.lost)
     runs = _of_engines(runs)
     _join_kernel(runs, kernel, any(scan.active for scan in scans))
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
-    return tuple(_numbered(incident, scans) for incident in _fold(incidents))
+    return Told(tuple(_numbered(incident, scans) for incident in _fold(incidents)), lost)
 
 
 def was_stopped(sources: Sequence[LogSource]) -> bool:

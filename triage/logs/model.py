@@ -126,6 +126,14 @@ class Incident:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What sources tell: incidents, oldest first, and by unit the messages that journald did not keep."""
+
+    incidents: tuple[Incident, ...]
+    lost: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class LogSource:
     """One source of log lines: bytes as they came, and a name for positions.
 

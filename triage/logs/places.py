@@ -35,8 +35,9 @@ STOPS = (
     "trigger received signal=SIGTERM",
 )
 BOOTS = ("-- Boot ", "-- Reboot --")
+LOST = "Suppressed "
 
-_TEXTS = (*symptoms.NEEDLES, *facts.NEEDLES, *STOPS, *BOOTS, *traceback.BEGINNINGS, *dumps.BEGINNINGS)
+_TEXTS = (*symptoms.NEEDLES, *facts.NEEDLES, *STOPS, *BOOTS, LOST, *traceback.BEGINNINGS, *dumps.BEGINNINGS)
 _ESCAPE = r"(?:(?:\x1b|#033|\\+u001[bB])\[[0-9;]{0,16}m){0,2}"  # raw, of rsyslog, in JSON
 _COLOURED = (r'File {escape}\\*"', "Error{escape}: ", "systemd")
 _AS_VALUES = r'"MESSAGE"\s?:\s?\['

@@ -9,7 +9,7 @@ from triage.logs import facts, symptoms
 from triage.logs.dumps import Snapshot
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
-from triage.logs.places import BOOTS, STOPS
+from triage.logs.places import BOOTS, LOST, STOPS
 from triage.logs.reader import read_lines
 from triage.logs.repeats import Repeats
 from triage.logs.requests import SENT, Requests, introduces
@@ -49,6 +49,9 @@ _SYSTEMD = re.compile(
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
 SERVING = ("Decode batch", "Prefill batch", "Engine 0")
 ANSWERED = '" 200 OK'
+_LOST = re.compile(LOST + r"(?P<count>\d{1,12}) messages from (?:/\S{0,256}/)?(?P<unit>[^\s/]{1,255})$")
+_JOURNALD = frozenset(("systemd-journald", "systemd-journal", "journal"))
+MAX_LOSERS = 64
 _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
@@ -66,6 +69,7 @@ class Scan:
         self.kernel: list[Found] = []
         self.active = False  # somebody else than the kernel and systemd spoke
         self.stopped = False  # the last run was asked to stop
+        self.lost: dict[str, int] = {}  # by unit, the messages that journald did not keep
         self._streams = Streams()
         self._repeats = Repeats()
         self._windows = Windows(source.data, self._streams.quiet, self._repeats)
@@ -79,10 +83,13 @@ class Scan:
 
     def read(self) -> None:
         for line in read_lines(self.source, self._windows):
-            if line.gap:
+            lost = line.identifier in _JOURNALD and self._loses(line)
+            if line.gap or lost:
                 self._requests.forget()
                 for reading in self._streams.close():
                     self._exception(reading)
+            if lost:
+                continue
             self._order += 1
             line.order = self._order
             line.number += self._base
@@ -105,6 +112,13 @@ class Scan:
     def number(self, given: int) -> int:
         """The number of a line in its source, where `Line.number` only orders the lines of all sources."""
         return self._windows.number(given - self._base)
+
+    def _loses(self, line: Line) -> bool:
+        """Whether journald says how many messages of a unit it did not keep, for they came too fast."""
+        match = _LOST.match(line.text)
+        if match is not None and (match["unit"] in self.lost or len(self.lost) < MAX_LOSERS):
+            self.lost[match["unit"]] = self.lost.get(match["unit"], 0) + int(match["count"])
+        return match is not None
 
     def _line(self, line: Line) -> None:
         run = self._run(line)

@@ -93,6 +93,7 @@ def test_what_a_journal_query_asks_for() -> None:
     argv = Journal("a.service", RUN).argv()
     assert f"_SYSTEMD_INVOCATION_ID={RUN}" in argv
     assert f"INVOCATION_ID={RUN}" in argv
+    assert f"OBJECT_SYSTEMD_INVOCATION_ID={RUN}" in argv  # journald's words on it
     assert "--all" in argv
     assert "--quiet" not in argv  # it would hide that entries were left out for want of permission
 

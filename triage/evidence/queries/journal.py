@@ -235,9 +235,11 @@ def read_export(data: bytes) -> Iterator[dict[str, bytes]]:
 
 
 def run_matches(unit: str, invocation: str) -> tuple[str, ...]:
-    """What journalctl matches for one run: its own lines, systemd's on it, and core dumps of the unit."""
-    run = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}")
-    return (*run, "+", *_dumps(unit))
+    """What journalctl matches for one run: its own lines, systemd's and journald's on it, and core dumps of
+    the unit."""
+    fields = ("_SYSTEMD_INVOCATION_ID", "INVOCATION_ID", "OBJECT_SYSTEMD_INVOCATION_ID")
+    run = (word for field in fields for word in (f"{field}={invocation}", "+"))
+    return (*run, *_dumps(unit))
 
 
 def _dumps(unit: str) -> tuple[str, ...]:
