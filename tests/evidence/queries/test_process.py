@@ -97,7 +97,13 @@ def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path
     [
         ("/a/x.log", "/a/x.log"),
         ("/var/log/supervisor/supervisord.log\n/l/kimi.log", "/l/kimi.log"),
-        ("/l/supervisord.log\n/l/kimi-stdout---a.log\n/l/kimi-stderr---b.log", "/l/kimi-stderr---b.log"),
+        (
+            "kimi\n/l/supervisord.log\n/l/kimi-stdout---a.log\n/l/kimi-stderr---b.log",
+            "/l/kimi-stderr---b.log",
+        ),
+        ("kimi\n/l/x-stdout---a.log\n/l/x-stderr---b.log\n/l/model.log", "/l/model.log"),
+        ("kimi\n/l/other.log\n/l/kimi.log\n/l/supervisord.log", "/l/kimi.log"),
+        ("kimi\n/l/other.log\n/l/kimi.err.log\n/l/kimi.out.log", "/l/kimi.err.log"),
         ("/l/supervisord.log", "/l/supervisord.log"),
         ("/l/a.log (deleted)\n/l/b.log", "/l/b.log"),
         ("/l/b.log\n/l/b.log", "/l/b.log"),
@@ -108,7 +114,13 @@ def test_which_file_of_a_program_that_writes_down_what_others_say(ask: Ask, file
 
 
 @pytest.mark.parametrize(
-    ("files", "why"), [("", "nobody is seen"), ("/l/a.log\n/l/b.log", "several files: /l/a.log, /l/b.log")]
+    ("files", "why"),
+    [
+        ("", "nobody is seen"),
+        ("/l/a.log\n/l/b.log", "several files: /l/a.log, /l/b.log"),
+        ("kimi\n/l/model.log\n/l/kimi-eagle.log", "several files: /l/kimi-eagle.log, /l/model.log"),
+        ("kimi\n/l/x-stdout---a.log\n/l/x-stderr---b.log", "several files"),  # of another program
+    ],
 )
 def test_a_pipe_that_leads_to_no_one_file(ask: Ask, files: str, why: str) -> None:
     with pytest.raises(Unanswered, match=why):

@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 WRITERS = ("tee", "supervisord", "rotatelogs", "cronolog", "multilog", "svlogd", "s6-log")
 OF_SUPERVISORD = "supervisord.log"  # its own words
+_OF_A_PROGRAM = re.compile(r"(?P<name>.+?)(?:[._-](?:std)?(?:out|err|error))?(?P<made>---.+)?\.log")
+"""`kimi.log`, `kimi.err.log`; `kimi-stdout---supervisor-XXXX.log` is what supervisord calls it by itself."""
 
 _CONTAINER = re.compile(
     r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
@@ -266,8 +268,10 @@ class PipedOutput(Query[str]):
     pid: int
 
     def argv(self) -> tuple[str, ...]:
-        # Who holds the end of the pipe that can only be read; then which files that one can write to.
+        # What supervisord calls it; who holds the end of the pipe that can only be read; then which files
+        # that one can write to.
         script = r"""
+            tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^SUPERVISOR_PROCESS_NAME=//p'
             pipe=$(readlink "/proc/$1/fd/2") || exit
             find /proc/[0-9]*/fd -lname "pipe:\[${pipe#pipe:[}" -perm -400 ! -perm -200 2>/dev/null |
             while read -r end; do
@@ -278,10 +282,15 @@ class PipedOutput(Query[str]):
         return ("sh", "-c", script.replace("@WRITERS@", "|".join(WRITERS)), "sh", str(self.pid))
 
     def parse(self, text: str) -> str:
-        files = sorted({line for line in text.splitlines() if not line.endswith(" (deleted)")})
+        lines = sorted({line for line in text.splitlines() if not line.endswith(" (deleted)")})
+        name = next((line for line in lines if line and not line.startswith("/")), "")
+        files = [line for line in lines if line.startswith("/")]
         files = [file for file in files if posixpath.basename(file) != OF_SUPERVISORD] or files
-        of_errors = [file for file in files if "stderr" in posixpath.basename(file)]
-        for choice in (files, of_errors):
+        parts = {file: _OF_A_PROGRAM.fullmatch(posixpath.basename(file)[:256]) for file in files}
+        own = [file for file, part in parts.items() if part and part["name"] == name]
+        of_errors = [file for file in own if "err" in posixpath.basename(file)[len(name) :]]
+        of_nobody = [file for file, part in parts.items() if not part or not part["made"]]
+        for choice in (files, own, of_errors, [] if own else of_nobody):
             if len(choice) == 1:
                 return choice[0][:4096]
         if not files:
