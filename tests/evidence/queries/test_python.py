@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,19 @@ def test_an_interpreter_that_is_not_there_or_none(evidence: LiveEvidence, tmp_pa
     fake.write_text("#!/bin/sh\necho '{\"version\": 5}'\n")
     fake.chmod(0o755)
     assert "no usable answer" in evidence.ask(PythonTree(str(fake))).missing
+
+
+def test_a_directory_that_the_service_may_not_read_is_passed_over(evidence: LiveEvidence) -> None:
+    """As that of a login is to a service that was started from it with `su`."""
+    user = "nobody" if os.geteuid() == 0 else ""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        closed = Path(name, "closed")
+        package(closed, "0.5.13")
+        closed.chmod(0)
+        query = PythonTree("/usr/bin/python3", first=str(closed), user=user)
+        assert "sglang" not in evidence.ask(query).require().packages
+        closed.chmod(0o700)
 
 
 def test_start_up_files_may_print(evidence: LiveEvidence, environment: Path, tmp_path: Path) -> None:

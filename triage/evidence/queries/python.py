@@ -58,7 +58,11 @@ for name in {packages!r}:
 distributions = {{}}
 wanted = {{name.replace("-", "_"): name for name in {distributions!r}}}
 for place in sys.path:
-    for entry in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+    try:
+        entries = sorted(os.listdir(place))
+    except OSError:
+        continue
+    for entry in entries:
         stem, _, kind = entry.rpartition(".")
         name = wanted.get(stem.partition("-")[0].replace(".", "_").lower(), "")
         if name and name not in distributions and kind in ("dist-info", "egg-info"):
