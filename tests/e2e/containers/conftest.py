@@ -1,4 +1,4 @@
-"""Boxes that run docker and podman, and one that is a Kubernetes cluster, as fixtures."""
+"""Boxes that run docker and podman, one that is a Kubernetes cluster, one with services started by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from tests.e2e.box import Bind, Box, rootfs
 from tests.e2e.box import host as machine
 from tests.e2e.box.rootfs import cache
-from tests.e2e.containers.image import archive
+from tests.e2e.containers.image import PACKAGES, archive, installed
 from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.queries.containers import Tool
@@ -94,6 +94,20 @@ def node(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
         apply = ("apply", "--validate=false", "--filename", str(HERE / "manifests.yaml"))
         until(lambda: "pod/absent" in kubectl(place, box, *apply))  # not before its account is there
         until(lambda: " 2 " in kubectl(place, box, "get", "pods", "--namespace", "llm"), 180)
+        yield box
+
+
+@pytest.fixture(scope="package")
+def processes(place: Path, rootfs_of: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    packages = downloaded(place / "processes", rootfs_of, "supervisor", "tmux")
+    service = tmp_path_factory.mktemp("service")
+    for path, text in installed().items():
+        if path.startswith(PACKAGES):
+            file = service / Path(path).relative_to(PACKAGES)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+    with Box("hand", binds=[Bind(packages), Bind(service), Bind(HERE)]) as box:
+        box.run(["sh", str(HERE / "processes.sh"), str(packages), str(service)], timeout=300, check=True)
         yield box
 
 

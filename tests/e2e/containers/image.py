@@ -24,8 +24,9 @@ LINKS = {
     "usr/bin/python3": "python3.11",
 }
 LAUNCH = '''\
-"""START=ready|dies|once|oom: serves, fails as a stage without its first layer does, or takes all memory."""
-import os, runpy, sys, time
+"""START=ready|hurt|dies|once|oom: serves, also after a fault, fails as a stage without its first layer does,
+or takes all memory."""
+import os, runpy, sys, time, traceback
 
 def value(flag, otherwise):
     return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else otherwise
@@ -41,6 +42,11 @@ if start == "dies" or (start == "once" and not os.path.exists("/state/died")):
     if start == "once":
         open("/state/died", "w").close()
     get_value_buffer([], 0)
+if start == "hurt":
+    try:
+        get_value_buffer([], 0)
+    except IndexError:
+        traceback.print_exc()
 if start == "oom":
     held = []
     while True:
@@ -59,9 +65,14 @@ SERVICE = {
 }
 
 
+def installed() -> dict[str, str]:
+    """The service's files, by their paths."""
+    return SERVICE | {f"{PACKAGES}/sglang/server.py": SERVER.read_text()}
+
+
 def archive(tree: Path, tag: str, entrypoint: Sequence[str] = ()) -> bytes:
     """The image `tag`, of programs of a Debian bookworm tree, and the service."""
-    layer = _layer(tree, SERVICE | {f"{PACKAGES}/sglang/server.py": SERVER.read_text()})
+    layer = _layer(tree, installed())
     digest = hashlib.sha256(layer).hexdigest()
     config = json.dumps(
         {
