@@ -23,6 +23,7 @@ from triage.jsontext import parse_json
 _HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"[\w.-]{1,80}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_BYTES = 1 << 50
 
@@ -54,7 +55,7 @@ class Checkpoint:
 
     def config(self) -> Mapping[str, Any]:
         """The language model's part of config.json. Raises Unanswered."""
-        config = self._json("config.json")
+        config = self._json(CONFIG)
         nested = config.get("text_config")
         return {**config, **nested} if isinstance(nested, dict) else config
 
@@ -76,11 +77,15 @@ class Checkpoint:
             raise Unanswered(f"{directory} holds no weight files, or links to them")
         return sum(sizes)
 
+    def path(self, name: str) -> str:
+        """Of a file of the model. Raises Unanswered."""
+        return f"{self.directory()}/{name}"
+
     def _read(self, path: str) -> str:
         return self.evidence.ask(file_in(self.container, path)).require()
 
     def _json(self, name: str) -> Mapping[str, Any]:
-        path = f"{self.directory()}/{name}"
+        path = self.path(name)
         try:
             found = parse_json(self._read(path))
         except ValueError:

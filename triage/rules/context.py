@@ -15,10 +15,10 @@ from triage.evidence.containers import container_of, file_in
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
+from triage.rules.checkpoint import CONFIG, Checkpoint, checkpoint_of
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
-    from triage.rules.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class Context:
             return Argument(logged, now if now is not None and now != logged else None)
         return None if now is None else Argument(now)
 
-    def foresee(self, patches: Iterable[str]) -> None:
-        """Say that the source of the frames, and that which the patches name, is about to be read."""
+    def foresee(self, modules: Iterable[str], config: bool) -> None:
+        """Say that the source of the frames and of modules is about to be read, and config.json."""
         root = self.deployment.package_root.rstrip("/")
         if not root:
             return
-        known = [self.patches[each].modules for each in patches if each in self.patches]
-        modules = [module.replace(".", "/") for each in known for module in each]
         paths = [frame.file for frame in self.frames.values() if frame.file.startswith(f"{root}/")]
-        paths += [f"{posixpath.dirname(root)}/{module}.py" for module in modules]
+        paths += [f"{posixpath.dirname(root)}/{module.replace('.', '/')}.py" for module in modules]
+        if config and self.ran.model.startswith("/"):
+            paths.append(self.checkpoint.path(CONFIG))
         container = container_of(self.deployment)
         self.evidence.foresee([file_in(container, path) for path in dict.fromkeys(paths)])
 
@@ -114,8 +114,6 @@ class Context:
     @property
     def checkpoint(self) -> Checkpoint:
         """The model that the run served."""
-        from triage.rules.checkpoint import checkpoint_of
-
         revision = self.argument(("revision",))
         given = revision.value if revision else ""
         return checkpoint_of(self.evidence, self.deployment, self.ran.model, given)

@@ -12,10 +12,11 @@ from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Fault, Incident
 from triage.patching.model import SourceTree
 from triage.rules import elsewhere, probes, witness
-from triage.rules.checks import PatchState
+from triage.rules.checks import PatchState, StageOwnsLayer, Stages
 from triage.rules.context import Context
 from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Remedy, Verdict
 from triage.rules.match import Match, match
+from triage.rules.probes import splits
 from triage.rules.remedies import remedies
 from triage.rules.schema import Rule
 from triage.rules.specificity import specificity
@@ -92,8 +93,7 @@ def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
 
 def _apply(matched: Match, context: Context) -> Diagnosis:
     rule = matched.rule
-    asking = (*rule.probes, *rule.falsifiers)
-    context.foresee([probe.patch for probe in asking if isinstance(probe, PatchState)])
+    _foresee(rule, context)
     findings = [
         Finding("log", "pass", _what_matched(matched)),
         *witness.findings(context),
@@ -114,6 +114,17 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
         references=rule.references,
     )
     return replace(found, remedies=_in_doubt(found)) if found.doubtful else found
+
+
+def _foresee(rule: Rule, context: Context) -> None:
+    """What the probes are going to read, as far as it depends on no answer."""
+    asking = (*rule.probes, *rule.falsifiers)
+    patches = [context.patches.get(probe.patch) for probe in asking if isinstance(probe, PatchState)]
+    modules = [module for patch in patches if patch for module in patch.modules]
+    is_of_stages = any(isinstance(probe, (Stages, StageOwnsLayer)) for probe in asking)
+    if is_of_stages:
+        modules += splits.dealt_out_by(context.engine)
+    context.foresee(modules, is_of_stages)
 
 
 def _in_doubt(found: Diagnosis) -> tuple[Remedy, ...]:

@@ -84,13 +84,16 @@ def _of_partition(size: int, partition: str) -> Splits:
     return Splits((found,), f"{layers} layers", True)
 
 
+def dealt_out_by(engine: str) -> tuple[str, ...]:
+    """The module that deals out the layers, of an engine that did so in several ways."""
+    return (f"{engine}.srt.distributed.utils",) if len(SCHEMES.get(engine, ())) > 1 else ()
+
+
 def _schemes(context: Context, engine: str) -> tuple[Scheme, ...]:
     """How the engine deals out the remainder, read from its own function; both ways where it cannot be."""
-    if len(SCHEMES[engine]) == 1:
-        return SCHEMES[engine]
     try:
-        found = context.tree.read(f"{engine}.srt.distributed.utils") if context.examined else None
-        return (_scheme(parse_ast(found.data)),) if found else SCHEMES[engine]
+        found = [context.tree.read(module) for module in dealt_out_by(engine) if context.examined]
+        return tuple(_scheme(parse_ast(file.data)) for file in found if file) or SCHEMES[engine]
     except (Unanswered, Unparsable):
         return SCHEMES[engine]
 
