@@ -257,6 +257,21 @@ def test_a_module_whose_entry_takes_nothing_from_a_stage_before_is_not_looked_at
     assert look("/sglang/srt/models/m.py", (MODEL.format(PART) + inherits).encode())
 
 
+@pytest.mark.parametrize(
+    ("layer", "found"),
+    [
+        ("class Layer(nn.Module):\n    def __init__(self):\n        self.mlp = MLP()", True),
+        ("class Layer(nn.Module):\n    def __init__(self):\n        self.feed = MLP()", False),
+        ("class Layer(Other):\n    def __init__(self):\n        self.feed = MLP()", True),
+        ("", True),  # of another module
+    ],
+)
+def test_a_part_that_no_layer_has_fails_without_a_pipeline_too(layer: str, found: bool) -> None:
+    model = MODEL.format("x = [layer.mlp for layer in self.layers]")
+    model = model.replace("make_layers(count,", "make_layers(count, lambda idx: Layer(idx),")
+    assert bool(look("/sglang/srt/models/m.py", f"{model}\n\n{layer}\n".encode())) is found
+
+
 def test_layers_that_are_not_dealt_out() -> None:
     text = (
         MODEL.format("pass").replace(", self.start_layer, self.end_layer", "").replace(", pp_rank=rank", "")

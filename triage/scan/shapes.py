@@ -192,7 +192,8 @@ class _Walk(ast.NodeVisitor):
             if self.called():
                 self.add("stale-layer", stale, "high")
         elif part := next((n for n in parts if is_layer(n.value)), None):
-            self.add("all-layers", node, "high", part)
+            if self.may_have(part.attr):
+                self.add("all-layers", node, "high", part)
         elif call := next((n for n in calls if (called := _called_for_two(n)) and is_layer(called)), None):
             self.add("all-layers-called", node, "high", call)
 
@@ -267,6 +268,10 @@ class _Walk(ast.NodeVisitor):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return False
         return bool(asks.search(self.text(test)))
+
+    def may_have(self, part: str) -> bool:
+        """Not for a part that no layer has: that fails without a pipeline too."""
+        return self.stages.layer_parts is None or part in self.stages.layer_parts
 
     def called(self) -> bool:
         """Does the module call the method that this is in? What only its own name mentions is dead code."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -45,6 +46,18 @@ class Module:
             plain = _DRAFT.search(node.name) or _TOWER.search(node.name)
             if not plain and self.takes(node) is not False:
                 yield node
+
+    @functools.cached_property
+    def layer_parts(self) -> frozenset[str] | None:
+        """The attributes and methods of the module's layers; None where another module defines them."""
+        makers = [init for node in self.classes.values() if any(_makings(node)) for init in _inits(node)]
+        names = {last(item.func) for init in makers for item in ast.walk(init) if isinstance(item, ast.Call)}
+        layers = [self.classes[name] for name in names & self.classes.keys()]
+        if not layers or any([last(base) for base in node.bases] != ["Module"] for node in layers):
+            return None
+        parts = [item for node in layers for item in ast.walk(node)]
+        attributes = {item.attr for item in parts if isinstance(item, ast.Attribute)}
+        return frozenset(attributes | {item.name for item in parts if isinstance(item, ast.FunctionDef)})
 
     def takes(self, node: ast.ClassDef) -> bool | None:
         """Does `forward` of a class take what a stage hands on? None where another module defines it."""
