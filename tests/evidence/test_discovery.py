@@ -16,6 +16,7 @@ from triage.evidence.discovery import deployment_from_log, discover, with_traceb
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment
 from triage.evidence.queries import (
+    EngineScripts,
     KnownServiceUnits,
     UnitCommand,
     UnitProperties,
@@ -296,6 +297,44 @@ def test_a_start_script_has_arguments_and_settings_and_a_directory(dead: Scripte
     (found,) = discover(dead.evidence)
     assert (found.python, found.package_root, found.model) == (PYTHON, ROOT, "/srv/k2")
     assert str(found.layout) == "tp2 pp8"
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "found"),
+    [
+        (("/opt/bin/start-kimi", "/srv/k2"), "shell", True),
+        (("/opt/bin/vllm-check",), "shell", False),  # its text only names an engine
+        ((PYTHON, "-u", "app/server.py"), "python", True),
+        ((PYTHON, "-u", "app/other.py"), "", False),
+        (("/usr/bin/python3", "/usr/lib/tool.py"), "python", False),
+    ],
+)
+def test_a_failed_service_that_starts_an_engine_in_a_script_of_its_own(
+    dead: ScriptedHost, argv: tuple[str, ...], kind: str, found: bool
+) -> None:
+    starting(dead, *argv, WorkingDirectory="/srv")
+    dead.files |= {
+        "/opt/bin/start-kimi": f'#!/bin/sh\nexec {PYTHON} -m sglang.launch_server --model-path "$1"\n',
+        "/opt/bin/vllm-check": "#!/bin/sh\n# whether vllm answers\ncurl localhost\n",
+    }
+    file = argv[-1] if argv[0] == PYTHON else argv[0]
+    path = file if file.startswith("/") else f"/srv/{file}"
+    dead.commands[" ".join(EngineScripts((path,)).argv())] = f"{kind} {path}\n" if kind else ""
+    if not found:
+        with pytest.raises(UnreachableError):
+            discover(dead.evidence)
+        return
+    (service,) = discover(dead.evidence)
+    assert service.unit == "kimi.service"
+    assert service.model == ("/srv/k2" if kind == "shell" else "")
+
+
+def test_nothing_is_looked_for_in_the_scripts_of_services_that_run(dead: ScriptedHost) -> None:
+    dead.commands["systemctl show"] = str(dead.commands["systemctl show"]) + unit_text(
+        "tool.service", ExecStart=exec_start("/opt/tool/run")
+    )
+    discover(dead.evidence)
+    assert not [argv for argv in dead.asked if "engine-scripts" in argv]
 
 
 def test_a_script_has_no_secrets_read_for_it(dead: ScriptedHost) -> None:

@@ -47,6 +47,7 @@ from triage.evidence.queries import (
     Belonging,
     ClusterContainers,
     Containers,
+    EngineScripts,
     KnownServiceUnits,
     PodmanStorage,
     Process,
@@ -87,6 +88,7 @@ SESSION_HOSTS = ("sshd", "cron", "crond", "atd")
 SUPERVISORS = ("supervisord", "circusd", "runsvdir", "svscan", "s6-svscan")
 NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their service
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+MAX_SCRIPTS = 200
 SETTINGS_IN = ("/etc/default/", "/etc/sysconfig/")
 CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
 GET_PODS = "kubectl get pods --all-namespaces"
@@ -314,20 +316,21 @@ class _Host:
 
     def service_units(self) -> tuple[Unit, ...]:
         """Units that start an engine, by their command or by what runs in them."""
-        return tuple(
+        units = [
             unit
             for unit in (*(self.units.value or ()), *(self.own_units or ()))
-            if unit.load_state == "loaded" and (self._in(unit) or self._starts_engine(unit))
-        )
+            if unit.load_state == "loaded"
+        ]
+        found = {unit.id for unit in units if self._in(unit) or self._starts_engine(unit)}
+        found |= self._with_script([unit for unit in units if unit.id not in found and _ended_badly(unit)])
+        return tuple(unit for unit in units if unit.id in found)
 
     def idle_units(self) -> tuple[Unit, ...]:
         """Units that would start an engine, and that systemd does not have in memory."""
         known = self.evidence.ask(KnownServiceUnits()).value if self.units.value else ()
-        return tuple(
-            unit
-            for unit in known or ()
-            if unit.id not in self.by_id and unit.load_state == "loaded" and self._starts_engine(unit)
-        )
+        idle = [unit for unit in known or () if unit.id not in self.by_id and unit.load_state == "loaded"]
+        found = self._with_script(idle) | {unit.id for unit in idle if self._starts_engine(unit)}
+        return tuple(unit for unit in idle if unit.id in found)
 
     def has_run(self, unit: str) -> bool:
         """Whether the journal holds a run of it."""
@@ -419,6 +422,19 @@ class _Host:
             return True
         script = _script_of(unit.argv)
         return script.endswith(".sh") and self._script_launch(unit, unit.argv, unit.environment) is not None
+
+    def _with_script(self, units: Sequence[Unit]) -> set[str]:
+        """The units whose own script starts an engine."""
+        files = {unit.id: file for unit in units if (file := _own_file(unit))}
+        paths = tuple(dict.fromkeys(files.values()))[:MAX_SCRIPTS]
+        kinds = self.evidence.ask(EngineScripts(paths)).value if paths else None
+        told = {unit.id: (kinds or {}).get(files.get(unit.id, "")) for unit in units}
+        return {
+            unit.id
+            for unit in units
+            if told[unit.id] == "python"
+            or (told[unit.id] == "shell" and self._script_launch(unit, unit.argv, unit.environment))
+        }
 
     def _planned(
         self, unit: Unit, program: str, argv: Sequence[str], environment: Mapping[str, str]
@@ -633,6 +649,21 @@ def _script_of(argv: Sequence[str]) -> str:
     if words and posixpath.basename(words[0]) in SHELLS:
         words = words[1:]
     return words[0] if words else ""
+
+
+def _own_file(unit: Unit) -> str:
+    """The script or program of a unit where it is none of the system's, "" otherwise."""
+    words = [word for word in unit.argv[:6] if not word.startswith("-")]
+    if words and re.fullmatch(r"(?:ba|da|z|k)?sh|python[0-9.]*", posixpath.basename(words[0])):
+        words = words[1:]
+    file = words[0] if words else ""
+    if not (file.startswith("/") or file.endswith(".py")) or file.startswith(SYSTEM_PROGRAMS):
+        return ""
+    return posixpath.join(unit.working_directory or "/", file)
+
+
+def _ended_badly(unit: Unit) -> bool:
+    return unit.active_state == "failed" or unit.result not in ("", "success") or unit.restarts > 0
 
 
 def _urgency(deployment: Deployment) -> int:

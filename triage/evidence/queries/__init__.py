@@ -45,6 +45,7 @@ from triage.evidence.queries.process import (
     WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
+from triage.evidence.queries.scripts import EngineScripts
 from triage.evidence.queries.systemd import (
     Command,
     KnownServiceUnits,
@@ -106,6 +107,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     PodLog("kubectl", "NAMESPACE/POD/CONTAINER", previous=True),
     ReadPodFile("kubectl", "NAMESPACE/POD/CONTAINER", "FILE"),
     Places(("/DIRECTORY",)),
+    EngineScripts(("FILE",)),
     GpuInventory(),
     GpuTopology(),
     RocmInventory(),
@@ -128,6 +130,7 @@ __all__ = [
     "DirectoryEntry",
     "Disk",
     "DiskFree",
+    "EngineScripts",
     "Gpu",
     "GpuInventory",
     "GpuTopology",
