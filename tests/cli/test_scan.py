@@ -80,6 +80,14 @@ def test_sarif_has_the_fix(root: Path) -> None:
     }
 
 
+def test_a_place_in_sarif_is_a_uri(root: Path) -> None:
+    model = root / "sglang" / "srt" / "models"
+    (model / "mine.py").rename(model / "mine 100%.py")
+    (run,) = json.loads(triage("scan", str(root), "--format", "sarif").stdout)["runs"]
+    places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in run["results"]]
+    assert {"uri": "sglang/srt/models/mine%20100%25.py", "uriBaseId": "ROOT"} in places
+
+
 def test_nothing_to_find_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "sglang").mkdir()
     (tmp_path / "sglang" / "__init__.py").touch()

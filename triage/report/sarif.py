@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from triage import __version__
 from triage.patching.model import FileEdit, Plan, Site, State
@@ -86,9 +88,9 @@ def _replacements(edit: FileEdit) -> Iterator[dict[str, Any]]:
 def _artifact(path: str, root: str) -> dict[str, str]:
     place = PurePosixPath(path)
     if place.is_relative_to(root):
-        return {"uri": place.relative_to(root).as_posix(), "uriBaseId": "ROOT"}
+        return {"uri": quote(bytes(place.relative_to(root))), "uriBaseId": "ROOT"}
     return {"uri": _uri(path)}
 
 
 def _uri(path: str) -> str:
-    return PurePosixPath(path).as_uri() if path.startswith("/") else path
+    return PurePosixPath(path).as_uri() if path.startswith("/") else quote(os.fsencode(path))
