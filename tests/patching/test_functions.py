@@ -317,26 +317,36 @@ def mxfp4(tree: SourceTree) -> Result:
     return sorted(loaded) == sorted(own)
 
 
-def embedding(tree: SourceTree) -> Result:
-    """The number of MoE layers and the width that the buffer is sized by."""
+def embedding(module: str, owner: str, block: str) -> Run:
+    """Are the number of MoE layers and the width that the buffer is sized by those of the stage?"""
+    return lambda tree: (
+        sized_by(source(tree, f"sglang.srt.models.{module}"), owner, block)
+        == (
+            END - START,
+            7168,
+        )
+    )
+
+
+def sized_by(file: SourceFile, owner: str, block: str) -> tuple[int, int]:
     sized: list[Any] = []
     config = MagicMock(
         n_routed_experts=256, hidden_size=7168, num_hidden_layers=4, n_shared_experts=1,
         moe_intermediate_size=8, first_k_dense_replace=1, vocab_size=8,
     )  # fmt: skip
     construct = function(
-        source(tree, "sglang.srt.models.deepseek_v2"),
-        "DeepseekV2Model.__init__",
+        file,
+        f"{owner}.__init__",
         _use_aiter_gfx95=True,
-        DeepseekV2MoE=Experts,
+        **{block: Experts},
         get_pp_group=lambda: MIDDLE,
         get_parallel=lambda: MagicMock(pp_group=MIDDLE, tp_size=1),
         make_layers=lambda *_, **__: (LAYERS, START, END),
         make_pp_layers=lambda *_, **__: (LAYERS, START, END),
         get_dsv3_gemm_output_zero_allocator_size=lambda *given: sized.extend(given) or 1,
     )
-    construct(object.__new__(construct.__globals__["DeepseekV2Model"]), config)
-    return (sized[1], sized[-1]) == (END - START, 7168)
+    construct(object.__new__(construct.__globals__[owner]), config)
+    return sized[1], sized[-1]
 
 
 def fused(tree: SourceTree) -> Result:
@@ -386,6 +396,22 @@ def loading(module: str, owner: str, *parts: tuple[str, str], within: str = "") 
     return run
 
 
+def cache_scales(tree: SourceTree) -> Result:
+    """Does a stage load the scales of its own layers' KV cache, and no others?"""
+    loaded: list[str] = []
+    names = [f"model.layers.{layer}.self_attn.attn.k_scale" for layer in range(END)]
+
+    def parameter(name: str) -> Any:
+        return SimpleNamespace(weight_loader=lambda *_: loaded.append(name))
+
+    load = function(source(tree, "sglang.srt.models.nemotron_nas"), "DeciLMForCausalLM.load_weights")
+    model = MagicMock()
+    model.named_parameters.side_effect = lambda: [(name, parameter(name)) for name in names[START:]]
+    model.model.quant_config.get_cache_scale.side_effect = lambda name: name
+    load(model, [(name, MagicMock()) for name in names])
+    return loaded == names[START:]
+
+
 def renumbered(tree: SourceTree) -> Result:
     owner = "WorkerWrapperBase"
     file = source(tree, "vllm.v1.worker.worker_base")
@@ -413,6 +439,7 @@ def eager(tree: SourceTree) -> Result:
 
 
 NO_MODES = "'PPMissingLayer' object has no attribute 'layer_scatter_modes'"
+NO_WIDTH = "'PPMissingLayer' object has no attribute 'embedding_dim'"
 NO_WEIGHT = "'PPMissingLayer' object has no attribute 'weight'"
 NO_PART = "'PPMissingLayer' object has no attribute '"
 NO_MLP = "'PPMissingLayer' object has no attribute 'mlp'"
@@ -452,8 +479,11 @@ PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
         overlap("minimax_m2", "MiniMaxM2Model"), NO_MODES, ["0.5.9", "0.5.17"], [],
     ),
     "sglang-deepseek-embedding-width": (
-        embedding,
-        "'PPMissingLayer' object has no attribute 'embedding_dim'", ["0.5.3", "0.5.11", "0.5.17"], [],
+        embedding("deepseek_v2", "DeepseekV2Model", "DeepseekV2MoE"), NO_WIDTH, ["0.5.3", "0.5.11", "0.5.17"],
+        [],
+    ),
+    "sglang-glm5-next-embedding-width": (
+        embedding("glm5_next", "Glm5NextModel", "Glm5NextMoE"), NO_WIDTH, ["0.5.20", "0.5.23"], [],
     ),
     "sglang-qwen3-5-fused-experts": (
         fused, "'PPMissingLayer' object has no attribute 'mlp'", ["0.5.11", "0.5.17"], ["0.5.18", "0.5.23"],
@@ -521,6 +551,9 @@ PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
         loading("opt", "OPTForCausalLM", *OPT, within="decoder"),
         "model.layers.0.self_attn.qkv_proj.weight", ["0.5.2", "0.5.11", "0.5.23"], [],
     ),
+    "sglang-nemotron-nas-load-weights": (
+        cache_scales, "model.layers.0.self_attn.attn.k_scale", ["0.5.1", "0.5.11", "0.5.23"], [],
+    ),
     "sglang-stage-kv-scales": (
         scaled, "UnboundLocalError", ["0.4.6.post5", "0.4.9", "0.5.9", "0.5.11", "0.5.18", "0.5.23"], [],
     ),
@@ -528,6 +561,8 @@ PROOFS: dict[str, tuple[Run, str, list[str], list[str]]] = {
         routed("deepseek_v2"), NO_MLP, ["0.5.1", "0.5.11", "0.5.17"], ["0.5.18", "0.5.23"],
     ),
     "sglang-glm4-lite-routed-experts": (routed("glm4_moe_lite"), NO_MLP, ["0.5.11", "0.5.23"], []),
+    "sglang-glm5-next-routed-experts": (routed("glm5_next"), NO_MLP, ["0.5.20", "0.5.23"], []),
+    "sglang-dots3-routed-experts": (routed("dots3_common.modeling"), NO_MLP, ["0.5.19", "0.5.23"], []),
     "sglang-mimo-v2-routed-experts": (routed("mimo_v2", "mimo_v2_flash"), NO_MLP, ["0.5.9", "0.5.23"], []),
     "sglang-qwen3-5-routed-experts": (
         routed("qwen3_5"), NO_MLP, ["0.5.10", "0.5.16"], ["0.5.17", "0.5.23"],
