@@ -71,17 +71,32 @@ def test_of_several_hosts_a_report_is_one_page(fleet: Fleet, harmless: str, tmp_
     assert page.read_text().count("d2 x") >= 1
 
 
-PROCESS = """#!/bin/sh
-for host; do :; done
-case "$host" in
-done) echo '{"schema": "triage.run/1", "reason": ""}' ;;
-killed) kill -KILL $$ ;;
-garbage) echo '{"schema": ['; echo why >&2 ;;
-cut) trap 'echo "$host" >>"$0.ended"; exit 130' INT
-  while [ ! -e "$0.up" ]; do sleep 0.1; done; kill -INT $PPID; sleep 60 >/dev/null 2>&1 & wait ;;
-hangs) trap 'echo "$host" >>"$0.ended"; exit 130' INT; touch "$0.up"; sleep 60 >/dev/null 2>&1 & wait ;;
-*) echo "$@" >"$0.words" ;;
-esac
+# Not a shell: dash can lose a signal that comes while it starts a child.
+PROCESS = """\
+import os, signal, sys, time
+me, host = sys.argv[0], sys.argv[-1]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+if host == "done":
+    print('{"schema": "triage.run/1", "reason": ""}')
+elif host == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+elif host == "garbage":
+    print('{"schema": [')
+    print("why", file=sys.stderr)
+elif host in ("hangs", "cut"):
+    if host == "hangs":
+        open(f"{me}.up", "w").close()
+    else:
+        while not os.path.exists(f"{me}.up"):
+            time.sleep(0.05)
+        os.kill(os.getppid(), signal.SIGINT)
+    signal.sigwait([signal.SIGINT])
+    with open(f"{me}.ended", "a") as file:
+        print(host, file=file)
+    sys.exit(130)
+else:
+    with open(f"{me}.words", "w") as file:
+        print(*sys.argv[1:], file=file)
 """
 
 
@@ -89,7 +104,7 @@ esac
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Takes the place of the process of a host, and does what the host's name says."""
     path = tmp_path / "process"
-    path.write_text(PROCESS)
+    path.write_text(f"#!{sys.executable}\n{PROCESS}")
     path.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(path))
     return path
