@@ -317,6 +317,28 @@ def test_settings_that_a_script_sources() -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "output"),
+    [
+        ("exec vllm serve m >>/var/log/v.log 2>&1", "/var/log/v.log"),
+        ("vllm serve m > out.log 2> err.log --port 1", "/srv/err.log"),
+        ("nohup vllm serve m &>/var/log/v.log &", "/var/log/v.log"),
+        ("exec >> /var/log/v.log 2>&1\nvllm serve m", "/var/log/v.log"),
+        ("LOG=/var/log/$NAME.log\nvllm serve m >$LOG", ""),
+        ("NAME=v; vllm serve m >/var/log/$NAME.log", "/var/log/v.log"),
+        ("echo start >/var/log/other.log\n: >x.log\n>y.log\nvllm serve m", ""),
+        ("vllm serve m >/dev/null 2>&1 </dev/null 3>fd.log", ""),
+        ("vllm serve m 2>&1 | tee -a /var/log/v.log", ""),
+        ("bash -c 'exec vllm serve m >v.log'", "/srv/v.log"),
+    ],
+)
+def test_the_file_that_a_script_sends_its_output_to(script: str, output: str) -> None:
+    launch = recognise_script(f"cd /srv\n{script}\n")
+    assert launch is not None
+    assert launch.output == output
+    assert launch.arguments[0] == "m"
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "/bin/su - ops -c",

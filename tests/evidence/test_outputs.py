@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.evidence.conftest import ScriptedHost, unit_text
 from triage.evidence.logs import log_sources
 from triage.evidence.model import Deployment
 from triage.evidence.outputs import journal_holds_its_words, output_of
-from triage.evidence.queries import Journal, UnitProperties
+from triage.evidence.queries import Journal, TailLog, UnitProperties
 
 UNIT = Deployment(
     "kimi@a.service", unit="kimi@a.service", state="failed", result="signal", invocation="f" * 32
@@ -54,6 +55,15 @@ def test_the_file_that_a_unit_logs_to(host: ScriptedHost, fragment: str, drop_in
     source = output_of(host.evidence, UNIT, 1)
     assert source is not None
     assert (source.name, source.data, source.last_runs) == (path, b"its words \xff\n", 1)
+
+
+def test_the_file_that_its_start_script_names(host: ScriptedHost) -> None:
+    unit(host, f"{SERVICE}StandardOutput=append:/var/log/unit.log\n", StandardOutput="append")
+    started = replace(UNIT, log_file="/var/log/kimi.log")
+    host.commands[" ".join(TailLog("/var/log/kimi.log").argv())] = b"its words\n"
+    source = output_of(host.evidence, started, 1)
+    assert source is not None
+    assert (source.name, source.data) == ("/var/log/kimi.log", b"its words\n")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Literal
 
 from triage.evidence.model import EMPTY, Layout
-from triage.evidence.shellscript import ASSIGNMENT, Variables, commands_of, unknown_in
+from triage.evidence.shellscript import ASSIGNMENT, OUTPUT, Variables, commands_of, unknown_in
 
 Engine = Literal["sglang", "vllm", ""]
 Read = Callable[[str], str]  # from a file's path to its text, "" where it cannot be read
@@ -109,6 +109,7 @@ class Launch:
     module: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     working_directory: str = ""
+    output: str = ""  # the file to which a shell sends what it says
 
 
 def engine_of(name: str) -> Engine:
@@ -155,10 +156,14 @@ def recognise_script(
     `given` are its arguments. Reads assignments, arrays, export, shift, cd, `source VENV/bin/activate`, other
     files with settings that it sources, and exec; no conditions, no loops.
     """
-    variables, directory, sourced = Variables(environment, given), "", 0
+    variables, directory, sourced, output = Variables(environment, given), "", 0, ""
     known = variables.known
     for command in commands_of(text):
-        words = variables.command(command)
+        filled = variables.command(command)
+        words = [word for word in filled if not word.startswith(OUTPUT)]
+        written = next((word[len(OUTPUT) :] for word in reversed(filled) if word.startswith(OUTPUT)), "")
+        if words == ["exec"]:
+            output = written or output  # of all that follows
         if not words:
             continue
         name = words[0]
@@ -173,7 +178,9 @@ def recognise_script(
         elif name != "echo" and (launch := recognise(words, known, read, depth)):
             known.update(launch.environment)
             changed = {key: value for key, value in known.items() if environment.get(key) != value}
-            return replace(launch, environment=changed, working_directory=directory)
+            file = launch.output or written or output
+            place = posixpath.join(directory, file) if file and not unknown_in(file) else ""
+            return replace(launch, environment=changed, working_directory=directory, output=place)
     return None
 
 

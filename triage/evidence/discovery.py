@@ -525,6 +525,7 @@ class _Host:
             engine=launch.engine,
             environment=MappingProxyType(environment),
             working_directory=directory,
+            log_file=posixpath.join(deployment.working_directory, launch.output) if launch.output else "",
             python=self._python(launch, environment, directory),
             arguments=MappingProxyType(arguments),
             layout=layout_of(launch.engine, arguments),

@@ -174,6 +174,7 @@ class Deployment:
     argv: tuple[str, ...] = ()
     environment: Mapping[str, str] = dataclasses.field(default_factory=lambda: EMPTY)
     working_directory: str = ""
+    log_file: str = ""  # to which a shell that starts it sends what it says
     python: str = ""
     package_root: str = ""
     version: str = ""  # of the engine

@@ -1,6 +1,7 @@
 """The file to which a unit sends what its service says, where that is not the journal.
 
     StandardOutput=append:/var/log/kimi.log         file: and truncate: likewise, in the unit or a drop-in
+    exec python -m sglang.launch_server >>/var/log/kimi.log 2>&1        in its command or start script
 
 `systemctl show` prints the kind alone (`append`), so the path is read from the unit's files.
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
-from triage.evidence.queries import PipedOutput, ProcessOutput, ReadFile, TailFile, Unit
+from triage.evidence.queries import PipedOutput, ProcessOutput, ReadFile, TailFile, TailLog, Unit
 from triage.evidence.queries.journal import entries
 from triage.logs.model import LogSource
 
@@ -44,10 +45,12 @@ def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSourc
 
     A file that cannot be read is a source without data that says why.
     """
-    path = _of_process(evidence, deployment) or _of_unit(evidence, deployment)
-    if not path.startswith("/"):
+    named = deployment.log_file  # the shell sends it there, whatever the unit says
+    path = _of_process(evidence, deployment) or ("" if named else _of_unit(evidence, deployment))
+    query = TailFile(path) if path else TailLog(named)
+    if not query.path.startswith("/"):
         return None
-    answer = evidence.ask(TailFile(path))
+    path, answer = query.path, evidence.ask(query)
     if answer.value is None:
         return LogSource(path, b"", missing=f"{answer.missing}; on the host: {answer.command}")
     data = answer.value.encode("utf-8", "surrogateescape")

@@ -27,8 +27,10 @@ _ARRAY = re.compile(
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
-_REDIRECTION = re.compile(r"(?<!\S)(?:\d|&)?[<>]{1,2}(?:&\d|[ \t]*[^\s;&|]+)")
+_QUOTED = r"""'[^']*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)"""
+_REDIRECTION = re.compile(_QUOTED + r"|(?<!\S)(\d|&)?([<>]{1,2})\|?(?:&\d|[ \t]*([^\s;&|]+))")
 _SET, _ADD = "\0set", "\0add"  # an array, as a command that no script can hold
+OUTPUT = "\0out"  # before the file that a command writes to
 
 
 class Variables:
@@ -112,7 +114,7 @@ def commands_of(text: str) -> list[list[str]]:
     commands: list[list[str]] = [[]]
     whole = re.sub(r"\\\r?\n", " ", text[:MAX_SCRIPT].replace("\0", ""))
     for line in _ARRAY.sub(_on_one_line, whole).splitlines():
-        lexer = shlex.shlex(_REDIRECTION.sub("", line), posix=True, punctuation_chars=True)
+        lexer = shlex.shlex(_REDIRECTION.sub(_output, line), posix=True, punctuation_chars=True)
         lexer.wordchars += ":@%+,{}[]$!^\0"
         lexer.commenters = "#"
         try:
@@ -126,6 +128,15 @@ def commands_of(text: str) -> list[list[str]]:
                 commands[-1].append(word)
         commands.append([])
     return [command for command in commands if command]
+
+
+def _output(found: re.Match[str]) -> str:
+    """What is quoted, and a word for the file that is written to instead of a redirection."""
+    channel, way, file = found.groups()
+    if not way:
+        return found[0]
+    says = channel in (None, "1", "2", "&") and way[0] == ">"
+    return f" {OUTPUT}{file}" if says and file and not file.startswith("/dev/") else ""
 
 
 def _on_one_line(array: re.Match[str]) -> str:

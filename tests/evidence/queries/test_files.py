@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import ListDirectory, ReadFile, TailFile
+from triage.evidence.queries import ListDirectory, ReadFile, TailFile, TailLog
 from triage.hosts import open_connection
 
 
@@ -86,3 +86,16 @@ def test_settings_are_read_through_links_to_settings_alone(
     refused = evidence.ask(ReadFile(str(tmp_path / f"other-{name}")))
     assert refused.value is None
     assert "it is a link to" in refused.missing
+
+
+def test_a_log_is_not_read_through_a_link_to_what_is_none(evidence: LiveEvidence, tmp_path: Path) -> None:
+    (tmp_path / "kimi-2.log").write_text("its words\n")
+    (tmp_path / "kimi.log").symlink_to("kimi-2.log")
+    (tmp_path / "shadow").write_text("root:secret\n")
+    (tmp_path / "other.log").symlink_to("shadow")
+    assert evidence.ask(TailLog(str(tmp_path / "kimi.log"))).value == "its words\n"
+    for name in ("other.log", "shadow"):
+        refused = evidence.ask(TailLog(str(tmp_path / name)))
+        assert refused.value is None
+        assert "is called neither .log" in refused.missing
+    assert "No such file" in evidence.ask(TailLog(str(tmp_path / "none.log"))).missing

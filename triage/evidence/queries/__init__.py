@@ -17,7 +17,15 @@ from triage.evidence.queries.containers import (
     PodmanStorage,
     ReadContainerFile,
 )
-from triage.evidence.queries.files import DirectoryEntry, ListDirectory, Place, Places, ReadFile, TailFile
+from triage.evidence.queries.files import (
+    DirectoryEntry,
+    ListDirectory,
+    Place,
+    Places,
+    ReadFile,
+    TailFile,
+    TailLog,
+)
 from triage.evidence.queries.gpus import Gpu, GpuInventory, Gpus, GpuTopology, RocmInventory, Topology
 from triage.evidence.queries.inside import TreeInside
 from triage.evidence.queries.journal import Journal, KernelLog, Run, UnitRuns
@@ -95,6 +103,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     PythonTree("PYTHON"),
     ReadFile("FILE"),
     TailFile("FILE"),
+    TailLog("FILE"),
     ListDirectory("/DIRECTORY"),
     PodmanStorage(),
     Containers("docker"),
@@ -171,6 +180,7 @@ __all__ = [
     "ServiceUnits",
     "SudoRights",
     "TailFile",
+    "TailLog",
     "Topology",
     "TreeInside",
     "Unit",

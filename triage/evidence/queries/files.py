@@ -91,6 +91,23 @@ class TailFile(Query[str]):
         return text
 
 
+@dataclass(frozen=True)
+class TailLog(TailFile):
+    """The same of a file that a script names as its log: not through a link to what is none."""
+
+    name: ClassVar[str] = "tail-log"
+    purpose: ClassVar[str] = "read the log file to which a start script sends what its service says"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("sh", "-c", _LOG, "tail-log", str(TAIL), self.path)
+
+
+_LOG = (
+    'real=$(readlink -f -- "$2"); '
+    'case ${real:-$2} in *.log|*.out|*.err) exec tail -c "$1" -- "${real:-$2}" ;; esac; '
+    'echo "$real is called neither .log, .out nor .err" >&2; exit 1'
+)
+
 _LISTING = r"""
 cd -- "$1" || exit;
 for name in * .[!.]* ..?*; do
