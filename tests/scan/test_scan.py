@@ -79,8 +79,7 @@ def test_precision_and_recall(version: str) -> None:
 
 
 # What is left in the newest releases was read as well. It is real, and no patch of a few lines would mend it:
-# Llama 4 makes and runs all layers on every stage; in Zaya a stage's router needs what that of the stage before
-# computed.
+# Llama 4 makes and runs all layers on every stage; Zaya's router needs what that of the one before found.
 LEFT = {
     ("sglang", "0.5.23"): [("whole-model", "models/llama4.py", 495), ("tied-head", "models/zaya.py", 1556)],
     ("vllm", "0.32.0"): [],
