@@ -32,8 +32,8 @@ benchmark: story
 e2e-real: story
 	$(BIN)/python -m pytest tests/e2e/real -m real -s
 
-# docker, docker-compose, podman and Kubernetes themselves: the first time that is built of Debian's source. With it
-# twelve minutes, and seven without.
+# docker, podman, supervisord and Kubernetes themselves: the last is built of Debian's source the first time, which takes
+# five minutes of two idle cores, as do the tests.
 e2e-containers: setup
 	$(BIN)/python -m pytest tests/e2e/containers -m real
 

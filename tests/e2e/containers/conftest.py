@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +30,12 @@ from triage.verify.containers import Inside
 
 HERE = Path(__file__).parent
 SUITE = "bookworm"
+NEWER = "trixie"
+DOCKER = {  # of two generations, which both run in a box of SUITE
+    SUITE: ("docker.io", "docker-compose"),
+    NEWER: (f"docker.io/{NEWER}", f"docker-cli/{NEWER}", f"docker-compose/{NEWER}"),
+}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
 Triage = Callable[..., Any]
 
@@ -44,25 +51,20 @@ def place() -> Path:
 
 
 @pytest.fixture(scope="package")
-def image(place: Path, rootfs_of: Path) -> Path:
+def image(place: Path) -> Path:
     """The service's image, as an archive."""
     place.mkdir(parents=True, exist_ok=True)
-    made = place / "sglang.tar"
-    made.write_bytes(archive(rootfs_of, "docker.io/lmsysorg/sglang:v0.5.11"))
-    (place / "pause.tar").write_bytes(
-        archive(rootfs_of, "registry.local/pause:1", ["/usr/bin/sleep", "infinity"])
-    )
+    made, tree = place / "sglang.tar", rootfs(SUITE)
+    made.write_bytes(archive(tree, "docker.io/lmsysorg/sglang:v0.5.11"))
+    pause = archive(tree, "registry.local/pause:1", ["/usr/bin/sleep", "infinity"])
+    (place / "pause.tar").write_bytes(pause)
     return made
 
 
-@pytest.fixture(scope="package")
-def rootfs_of() -> Path:
-    return rootfs()
-
-
-@pytest.fixture(scope="package")
-def docker(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
-    packages = downloaded(place / "docker", rootfs_of, "docker.io", "docker-compose")
+@pytest.fixture(scope="package", params=DOCKER)
+def docker(place: Path, image: Path, request: pytest.FixtureRequest) -> Iterator[Box]:
+    suite: str = request.param
+    packages = downloaded(place / f"docker-{suite}", *DOCKER[suite])
     binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
     with swept("docker"), Box("dock", binds=binds, capabilities="CAP_NET_ADMIN") as box:
         box.run(["sh", str(HERE / "docker.sh"), str(packages)], timeout=300, check=True)
@@ -70,8 +72,8 @@ def docker(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
 
 
 @pytest.fixture(scope="package")
-def podman(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
-    packages = downloaded(place / "podman", rootfs_of, "podman", "crun")
+def podman(place: Path, image: Path) -> Iterator[Box]:
+    packages = downloaded(place / "podman", "podman", "crun")
     binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
     with swept("libpod_parent"), Box("pod", binds=binds) as box:
         box.run(["sh", str(HERE / "podman.sh"), str(packages)], timeout=300, check=True)
@@ -79,9 +81,9 @@ def podman(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
 
 
 @pytest.fixture(scope="package")
-def node(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
+def node(place: Path, image: Path) -> Iterator[Box]:
     """A cluster of one node; `kubectl` below `place` reaches it."""
-    packages = downloaded(place / "node", rootfs_of, "containerd", "etcd-server")
+    packages = downloaded(place / "node", "containerd", "etcd-server")
     built = place / "kubernetes"
     subprocess.run(["sh", str(HERE / "build.sh"), str(built), machine.mirror(SUITE)], check=True)
     binds = [Bind(packages), Bind(built / "bin"), Bind(HERE)]
@@ -98,8 +100,8 @@ def node(place: Path, image: Path, rootfs_of: Path) -> Iterator[Box]:
 
 
 @pytest.fixture(scope="package")
-def processes(place: Path, rootfs_of: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    packages = downloaded(place / "processes", rootfs_of, "supervisor", "tmux")
+def processes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    packages = downloaded(place / "processes", "supervisor", "tmux")
     service = tmp_path_factory.mktemp("service")
     for path, text in installed().items():
         if path.startswith(PACKAGES):
@@ -166,15 +168,31 @@ def knows_its_own_listener(box: Box, connection: Connection, unit: str) -> None:
     box.run("systemctl stop another", check=True)
 
 
-def downloaded(place: Path, tree: Path, *packages: str) -> Path:
-    """A directory with Debian packages, and with what they need that `tree` lacks."""
+def downloaded(place: Path, *packages: str) -> Path:
+    """A directory with Debian packages, and with what they need that a box lacks."""
     if not list(place.glob("*.deb")):
-        (place / "partial").mkdir(parents=True, exist_ok=True)
-        status = tree / "var/lib/dpkg/status"
-        options = [f"Dir::State::status={status}", f"Dir::Cache::archives={place}", "Debug::NoLocking=1"]
-        flags = [word for option in options for word in ("-o", option)]
+        (place / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (place / "partial").mkdir(exist_ok=True)
+        sources = place / "sources.list"
+        suites = (f"deb [signed-by={KEYRING}] {machine.mirror(suite)} {suite} main\n" for suite in DOCKER)
+        sources.write_text("".join(suites))
+        options = {
+            "Dir::Etc::sourcelist": sources,
+            "Dir::Etc::sourceparts": "-",
+            "Dir::State::lists": place / "lists",
+            "Dir::State::status": rootfs(SUITE) / "var/lib/dpkg/status",
+            "Dir::Cache::archives": place,
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "APT::Default-Release": SUITE,
+            "APT::Sandbox::User": "root",
+            "Debug::NoLocking": "1",
+        }
+        flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        subprocess.run(["apt-get", "-qq", *flags, "update"], check=True)
         flags += ["--download-only", "--no-install-recommends", "--yes"]
         subprocess.run(["apt-get", "-qq", *flags, "install", *packages], check=True)
+        shutil.rmtree(place / "lists")
     return place
 
 

@@ -40,4 +40,4 @@ services:
     command: [python3, -m, sglang.launch_server, --model-path, /models/kimi, --port, "31790"]
 YAML
 cd /srv/chat
-docker-compose up --detach
+if docker compose version; then docker compose up --detach; else docker-compose up --detach; fi

@@ -1,4 +1,4 @@
-"""docker and docker-compose themselves, over ssh."""
+"""docker and docker-compose themselves, of two generations, over ssh."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from triage.hosts import ConnectionOptions, open_connection
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
+
+
+def named(docker: Box) -> str:
+    """What compose has called its service: `chat_engine_1`, since its second version `chat-engine-1`."""
+    return docker.run("docker ps --filter name=engine --format '{{.Names}}'", check=True).stdout.strip()
 
 
 def test_what_died_and_what_dies_again_and_again(docker: Box, triage: Triage) -> None:
@@ -35,11 +40,11 @@ def test_what_was_killed_for_its_memory(docker: Box, triage: Triage) -> None:
 
 
 def test_a_service_of_compose_is_proven_and_not_changed(docker: Box, triage: Triage) -> None:
-    found = triage(docker, "diagnose", "dock", "--unit", "chat_engine_1")
+    found = triage(docker, "diagnose", "dock", "--unit", named(docker))
     assert found["deployment"]["version"] == "0.5.11"
-    proven = triage(docker, "verify", "dock", "--unit", "chat_engine_1", *BRIEF)
+    proven = triage(docker, "verify", "dock", "--unit", named(docker), *BRIEF)
     assert proven["start"]["ready"]
-    refused = triage(docker, "patch", "dock", "--unit", "chat_engine_1", "--apply", "--yes", code=4)
+    refused = triage(docker, "patch", "dock", "--unit", named(docker), "--apply", "--yes", code=4)
     assert "--export dockerfile" in refused
 
 
@@ -47,19 +52,19 @@ def test_what_runs_in_a_container_ends_with_docker_exec(docker: Box) -> None:
     with contextlib.closing(
         open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
     ) as way:
-        ends_with_its_client(docker, way, "docker", "chat_engine_1")
+        ends_with_its_client(docker, way, "docker", named(docker))
 
 
 def test_who_else_listens_on_the_host_is_not_taken_for_it(docker: Box) -> None:
     with contextlib.closing(
         open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
     ) as way:
-        knows_its_own_listener(docker, way, "chat_engine_1")
+        knows_its_own_listener(docker, way, named(docker))
 
 
 def test_a_file_is_read_through_links_and_not_through_every_link(docker: Box) -> None:
-    docker.run("docker exec -i chat_engine_1 python3 -", stdin=LINKS, check=True)
-    id = docker.run(["docker", "inspect", "--format", "{{.Id}}", "chat_engine_1"], check=True).stdout.strip()
+    docker.run(f"docker exec -i {named(docker)} python3 -", stdin=LINKS, check=True)
+    id = docker.run(["docker", "inspect", "--format", "{{.Id}}", named(docker)], check=True).stdout.strip()
     connection = open_connection("dock", ConnectionOptions(ssh_config=docker.ssh_config()))
     evidence = LiveEvidence(connection)
     assert evidence.ask(ReadContainerFile("docker", id, "/hub/config.json")).value == "{}"

@@ -13,7 +13,7 @@ from tests.e2e.containers.conftest import Triage, ends_with_its_client, knows_it
 from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.local import LocalConnection
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
 
 
