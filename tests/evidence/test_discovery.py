@@ -17,6 +17,7 @@ from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment
 from triage.evidence.queries import (
     EngineScripts,
+    JournalAccess,
     KnownServiceUnits,
     UnitCommand,
     UnitProperties,
@@ -586,6 +587,10 @@ def test_a_service_that_systemd_has_forgotten_is_known_by_its_file_and_the_journ
 def test_a_service_that_never_ran_is_named_and_not_diagnosed(forgotten: ScriptedHost) -> None:
     forgotten.commands[" ".join(UnitRuns("kimi.service").argv())] = ""
     with pytest.raises(UnreachableError, match=r"kimi.service would, but does not run, and .* no run"):
+        discover(forgotten.evidence)
+    hint = b"Hint: You are currently not seeing messages from other users and the system.\n"
+    forgotten.commands[" ".join(JournalAccess().argv())] = Output(0, b"-- No entries --\n", hint)
+    with pytest.raises(UnreachableError, match="the journal may not be read by this user"):
         discover(forgotten.evidence)
 
 

@@ -195,6 +195,18 @@ def test_as_root_the_services_interpreter_runs_as_its_user(evidence: Evidence) -
     assert dead.version == "0.5.11"
 
 
+def test_a_user_with_a_journal_of_his_own_is_told_that_there_is_more(box: Box, evidence: Evidence) -> None:
+    """journalctl shows that one, and beside `--output=export` not a word of the rest."""
+    box.run(["useradd", "--create-home", "hasown"], check=True)
+    box.run(["logger", "my own words"], user="hasown", check=True)
+    box.run("journalctl --sync; until ls /var/log/journal/*/user-*.journal; do sleep 0.1; done", check=True)
+    asked = evidence("hasown")
+    (dead,) = discover(asked, "dead")
+    with pytest.raises(UnreachableError, match="systemd-journal"):
+        log_sources(asked, dead)
+    assert asked.ask(JournalAccess()).value is False
+
+
 def test_a_user_without_any_right_is_told_which_one(evidence: Evidence) -> None:
     asked = evidence("plain")
     (dead,) = discover(asked, "dead")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.evidence.conftest import ScriptedHost
 from triage.errors import UnreachableError
 from triage.evidence.logs import KERNEL, log_sources
 from triage.evidence.model import Deployment
-from triage.evidence.queries import Journal, UnitRuns
+from triage.evidence.queries import Journal, JournalAccess, UnitRuns
 from triage.hosts import Output
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
@@ -56,6 +57,32 @@ def test_a_journal_that_may_not_be_read(host: ScriptedHost) -> None:
     assert "systemd-journal" in caught.value.happened
     assert "usermod -aG systemd-journal" in caught.value.next
     assert "--become" in caught.value.next
+
+
+ACCESS = " ".join(JournalAccess().argv())
+HINT = b"Hint: You are currently not seeing messages from other users and the system.\n"
+
+
+def test_a_journal_of_ones_own_is_not_the_systems(host: ScriptedHost) -> None:
+    host.commands |= {"journalctl": b"", ACCESS: Output(0, b"-- No entries --\n", HINT)}
+    for result in ("exit-code", "success"):
+        with pytest.raises(UnreachableError) as caught:
+            log_sources(host.evidence, replace(UNIT, result=result))
+        assert "may not read the system's journal" in caught.value.happened
+        assert "usermod -aG systemd-journal" in caught.value.next
+
+
+def test_a_kernel_log_without_a_line_proves_nothing_to_who_may_not_read_it(host: ScriptedHost) -> None:
+    """A system unit that runs as the user who asks: its words stand in that user's own journal."""
+    own = b"__REALTIME_TIMESTAMP=1795972537000000\nMESSAGE=hello\nSYSLOG_IDENTIFIER=python\n\n"
+    journal(host, RUN, own)
+    host.commands |= {"journalctl": b"", ACCESS: Output(0, b"-- No entries --\n", HINT)}
+    run, kernel = log_sources(host.evidence, UNIT)
+    assert b"hello" in run.data
+    assert (kernel.name, kernel.data) == (KERNEL, b"")
+    assert "may not read the system's journal" in kernel.missing
+    host.commands[ACCESS] = b"Started something\n"
+    assert len(log_sources(host.evidence, UNIT)) == 1
 
 
 def test_a_journal_that_cannot_be_read_for_another_reason_names_the_command(host: ScriptedHost) -> None:

@@ -48,6 +48,7 @@ from triage.evidence.queries import (
     ClusterContainers,
     Containers,
     EngineScripts,
+    JournalAccess,
     KnownServiceUnits,
     PodmanStorage,
     Process,
@@ -197,7 +198,9 @@ class _Host:
             return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
         idle = ", ".join(unit.id for unit in self.idle_units()[:8])
         others = ", ".join(sorted(self._own_managers() - {self._me()})[:8])
-        hint = f"; {idle} would, but does not run, and the journal tells of no run" if idle else ""
+        unread = idle and self.evidence.ask(JournalAccess()).value is False
+        why = "may not be read by this user" if unread else "tells of no run"
+        hint = f"; {idle} would, but does not run, and the journal {why}" if idle else ""
         hint += f"; the user units of {others} are only told to them" if others else ""
         hint += self._unasked()
         return f"no service unit and no process runs SGLang or vLLM{hint}"

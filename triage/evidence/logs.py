@@ -10,8 +10,8 @@ from triage.errors import UnreachableError
 from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of
 from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
-from triage.evidence.outputs import file_of_process, journal_holds_its_words, output_of
-from triage.evidence.queries import KernelLog, TailFile
+from triage.evidence.outputs import BEGINNING, file_of_process, journal_holds_its_words, output_of
+from triage.evidence.queries import JournalAccess, KernelLog, TailFile
 from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
 from triage.jsontext import parse_json
@@ -19,6 +19,8 @@ from triage.logs.model import LogSource
 
 KERNEL = "kernel log"
 DISK = "journalctl --disk-usage; journalctl --list-boots"  # what journald keeps, and since when
+GRANT = "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become"
+BY_SYSTEMD = b'"SYSLOG_IDENTIFIER": "systemd"'
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
 
 
@@ -49,6 +51,8 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
         output = output_of(evidence, deployment, len(runs))
         sources = (*sources, output) if output else sources
     if not any(source.data for source in sources):
+        if refused := _refused(evidence, deployment):
+            raise refused
         empty = _empty(evidence, deployment)
         if deployment.result in ("", "success"):
             raise empty
@@ -98,6 +102,8 @@ def _kernel(
         yield LogSource(KERNEL, answer.value.encode("utf-8", "replace"), answer.partial)
     elif answer.value is None:
         yield LogSource(KERNEL, b"", missing=_with_command(answer.missing, answer.command))
+    elif refused := not _told_by_systemd(deployment, sources) and _refused(evidence, deployment):
+        yield LogSource(KERNEL, b"", missing=_with_command(refused.happened, answer.command))
     elif not logged:
         why = "it holds nothing of the time of the run, as little as the service's own log"
         yield LogSource(KERNEL, b"", missing=_with_command(why, DISK))
@@ -175,13 +181,28 @@ def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
 
 
 def _unreadable(evidence: Evidence, unit: str, answer: Answer[str]) -> UnreachableError:
-    grant = "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become"
     return UnreachableError(
         "reading the journal of",
         f"{unit} on {evidence.origin.name}",
         answer.missing,
-        grant if NEEDS in answer.missing else answer.command,
+        GRANT if NEEDS in answer.missing else answer.command,
     )
+
+
+def _refused(evidence: Evidence, deployment: Deployment) -> UnreachableError | None:
+    """What is wrong with an empty answer of the system's journal, which is one of the account's own alone."""
+    if evidence.ask(JournalAccess()).value is not False:
+        return None
+    whose = f"{deployment.unit or deployment.name} on {evidence.origin.name}"
+    why = f"the user may not read the system's journal; it takes {NEEDS}"
+    return UnreachableError("reading the journal of", whose, why, GRANT)
+
+
+def _told_by_systemd(deployment: Deployment, sources: Iterable[LogSource]) -> bool:
+    """Whether the system's journal was read: what a service says may stand in its user's own."""
+    if deployment.manager != "systemd":
+        return False
+    return any(BY_SYSTEMD in source.data[:BEGINNING] for source in sources)
 
 
 def _empty(evidence: Evidence, deployment: Deployment) -> UnreachableError:

@@ -15,7 +15,8 @@ HINTS = (b"insufficient permissions", b"not seeing messages")
 
 @dataclass(frozen=True)
 class JournalAccess(Query[bool]):
-    """Whether the system's journal may be read. journalctl says so on standard error:
+    """Whether the system's journal may be read. journalctl says so on standard error, beside its short output
+    alone; to an account that has a journal of its own it shows that one, as if it were all:
 
     Hint: You are currently not seeing messages from other users and the system.
     """
@@ -25,7 +26,7 @@ class JournalAccess(Query[bool]):
     absence: ClassVar[str] = "`hosts check` says that the journal may not be read"
 
     def argv(self) -> tuple[str, ...]:
-        return ("journalctl", "--no-pager", "--lines=1", "--output=cat", "_PID=1")
+        return ("journalctl", "--no-pager", "--lines=1", "--output=short", "_PID=1")
 
     def decode(self, output: Output) -> str:
         if any(hint in output.stderr for hint in HINTS):
