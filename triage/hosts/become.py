@@ -29,6 +29,8 @@ _GUARD = (
 )
 _ANYTHING = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
 
+_FREELY = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*NOPASSWD: (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
+
 # sudo takes the password from the first line of standard input, where it asks for one: for some commands it
 # may not. What it leaves, up to a mark, is not for the command.
 _SKIP = 'while IFS= read -r line && [ "$line" != "$1" ]; do :; done; shift; exec "$@"'
@@ -44,7 +46,11 @@ def become_root(connection: Connection, ask: Ask | None = None, whose: str = "")
         return connection
     allowed = connection.run(["sudo", "-n", "-l"])
     if allowed.code == 0:
-        return RootConnection(connection, guarded=_ANYTHING.search(allowed.stdout) is not None)
+        guarded = _ANYTHING.search(allowed.stdout) is not None
+        if guarded and not _FREELY.search(allowed.stdout):  # it lists what takes a password, too
+            allowed = connection.run(["sudo", "-n", "--", "true"])
+        if allowed.code == 0:
+            return RootConnection(connection, guarded=guarded)
     next = "allow it without a password (`triage policy` prints sudoers lines), or log in as root"
     if b"must have a tty" in allowed.stderr:
         next = "in the host's sudoers: Defaults:USER !requiretty; or log in as root"

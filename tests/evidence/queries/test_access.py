@@ -37,6 +37,10 @@ def test_whether_the_journal_may_be_read(ask: Ask, output: dict[str, Any], reada
     [
         ({"stdout": b"User ops may run the following commands on gpu01:\n    (ALL) NOPASSWD: ALL\n"}, "yes"),
         ({"code": 1, "stderr": b"sudo: a password is required\n"}, "password"),
+        ({"stdout": b"    (ALL : ALL) ALL\n    (root) NOPASSWD: /usr/bin/apt-get update\n"}, "password"),
+        ({"stdout": b"    !authenticate\n\n    (ALL : ALL) ALL\n"}, "yes"),
+        ({"stdout": b"    (ALL : ALL) ALL\n    (ALL) SETENV: NOPASSWD: ALL\n"}, "yes"),
+        ({"stdout": b"    (root) NOPASSWD: /usr/bin/timeout ^-k 2$\n"}, "yes"),
         ({"code": 1, "stderr": b"Sorry, user plain may not run sudo on gpu01.\n"}, "no"),
         ({"code": 127, "stderr": b"sh: 1: exec: sudo: not found\n"}, "no"),
     ],

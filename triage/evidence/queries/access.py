@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,6 +11,10 @@ from triage.hosts.connection import Output
 
 Rights = Literal["yes", "password", "no"]
 RIGHTS: tuple[Rights, ...] = ("yes", "password", "no")
+_ALL = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
+_FREE = re.compile(
+    rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*NOPASSWD: (?:[A-Z]+: )*ALL\s*$|!authenticate", re.MULTILINE
+)
 HINTS = (b"insufficient permissions", b"not seeing messages")
 
 
@@ -53,7 +58,7 @@ class SudoRights(Query[Rights]):
         if output.code == 127:
             return "no"
         if output.code == 0:
-            return "yes"
+            return "password" if _ALL.search(output.stdout) and not _FREE.search(output.stdout) else "yes"
         return "password" if b"password is required" in output.stderr else "no"
 
     def parse(self, text: str) -> Rights:
