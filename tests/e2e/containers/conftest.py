@@ -73,7 +73,7 @@ def docker(place: Path, image: Path, request: pytest.FixtureRequest) -> Iterator
 
 @pytest.fixture(scope="package")
 def podman(place: Path, image: Path) -> Iterator[Box]:
-    packages = downloaded(place / "podman", "podman", "crun")
+    packages = downloaded(place / "podman", "podman", "crun", "uidmap")
     binds = [Bind(packages), Bind(image, "/opt/sglang.tar"), Bind(HERE)]
     with swept("libpod_parent"), Box("pod", binds=binds) as box:
         box.run(["sh", str(HERE / "podman.sh"), str(packages)], timeout=300, check=True)

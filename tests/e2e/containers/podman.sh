@@ -8,20 +8,20 @@ done
 mkdir -p /var/lib/containers /etc/containers
 mount -t tmpfs images /var/lib/containers
 dpkg --force-unsafe-io -i "$packages"/*.deb >/run/dpkg.log 2>&1
-cat >/etc/containers/storage.conf <<'TOML'
-[storage]
-driver = "vfs"
-runroot = "/run/containers/storage"
-graphroot = "/var/lib/containers/storage"
-TOML
-cat >/etc/containers/containers.conf <<'TOML'
-[containers]
-keyring = false
-[engine]
-cgroup_manager = "cgroupfs"
-TOML
-podman load --quiet --input /opt/sglang.tar
+printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\n' >/etc/containers/storage.conf
+printf 'graphroot = "/var/lib/containers/storage"\n' >>/etc/containers/storage.conf
+printf '[containers]\nkeyring = false\n[engine]\ncgroup_manager = "cgroupfs"\n' >/etc/containers/containers.conf
+install -d -m 700 -o ops "/run/user/$(id -u ops)"
+cat >/run/serve <<'SCRIPT'
+set -eu
+port=$1
 serve="lmsysorg/sglang:v0.5.11 python3 -m sglang.launch_server --model-path /models/kimi"
-podman run --detach --network host --name dies --env START=dies --shm-size 16m $serve --pp-size 8
-podman run --detach --network host --name loops --env START=dies --restart always $serve --tp 2
-podman run --detach --network host --name serves --stop-timeout 2 $serve --port 31795
+run() { podman run --detach --network host "$@"; }
+podman load --quiet --input /opt/sglang.tar
+run --name dies --env START=dies --shm-size 16m $serve --pp-size 8
+run --name loops --env START=dies --restart always $serve --tp 2
+run --name serves --stop-timeout 2 $serve --port "$port"
+SCRIPT
+sh /run/serve 31795
+su --login ops -c 'mkdir -p .config/containers; echo [storage] >.config/containers/storage.conf
+    echo "driver = \"vfs\"" >>.config/containers/storage.conf; sh /run/serve 31796'
