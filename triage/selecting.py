@@ -11,11 +11,11 @@ from datetime import datetime
 from heapq import merge
 
 from triage.errors import UsageError
+from triage.logs.entries import windows_of
 from triage.logs.model import LogSource, Record
 from triage.logs.ranks import names
 from triage.logs.reader import read_lines
 from triage.logs.records import read_records
-from triage.logs.windows import Windows
 from triage.moments import ANY_TIME, Window, seconds
 from triage.pattern import Pattern
 from triage.timeline import Redact
@@ -49,7 +49,7 @@ def last_time(sources: Iterable[LogSource]) -> datetime | None:
     latest = []
     for source in sources:
         time = None
-        for line in read_lines(source, Windows(source.data, quiet=lambda: True)):
+        for line in read_lines(source, windows_of(source, quiet=lambda: True)):
             time = line.time or time
         if time is not None:
             latest.append(time)

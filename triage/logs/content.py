@@ -27,6 +27,8 @@ class Stored:
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop, _ = part.indices(self._size)
+        if self._from <= start and stop <= self._from + len(self._held):
+            return self._held[start - self._from : max(stop, start) - self._from]
         pieces = []
         while start < stop and (piece := os.pread(self._file, stop - start, start)):
             pieces.append(piece)

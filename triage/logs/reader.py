@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from triage.logs.entries import Entries, windows_of
 from triage.logs.formats import DOUBTFUL, Peeler, export, named
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import LogSource
@@ -38,8 +39,8 @@ _PROGRESS_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]\n]{0,120})?\](?=\S)")
 def read_lines(source: LogSource, windows: Windows | None = None) -> Iterator[Line]:
     """The lines of a source, or of its windows, oldest first; empty lines too, for they end messages."""
     entries = export.reader(source.data, source.format)
-    windows = windows or Windows(source.data)
-    width = None if entries else width_of(source.data)
+    windows = windows or windows_of(source)
+    width = None if entries or isinstance(windows, Entries) else width_of(source.data)
     if width:
         windows.read_all()
     stream: Iterator[Line] = entries(source.data) if entries else windows.lines()

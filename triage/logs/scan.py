@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from triage.logs import facts, symptoms
 from triage.logs.dumps import Snapshot
+from triage.logs.entries import windows_of
 from triage.logs.line import MATCH_LIMIT, Line
 from triage.logs.model import Fault, LogSource, Position
 from triage.logs.places import BOOTS, LOST, STOPS
@@ -18,7 +19,6 @@ from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
 from triage.logs.traceback import Kind, Traceback, classify, names_an_error
 from triage.logs.weight import Weighed, Weight, weigh
-from triage.logs.windows import Windows
 
 MAX_OPEN_RUNS = 256
 """Runs that are read at the same time, told apart by invocation."""
@@ -72,7 +72,7 @@ class Scan:
         self.lost: dict[str, int] = {}  # by unit, the messages that journald did not keep
         self._streams = Streams()
         self._repeats = Repeats()
-        self._windows = Windows(source.data, self._streams.quiet, self._repeats)
+        self._windows = windows_of(source, self._streams.quiet, self._repeats)
         self._requests = Requests()
         self._signatures = Signatures()
         self._base = self._order = number << NUMBER_BITS

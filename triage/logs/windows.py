@@ -73,6 +73,8 @@ class Windows:
     what is never asked for; `number` tells the real one.
     """
 
+    parting = b"\n"  # what parts one from the next
+
     def __init__(
         self, data: Content, quiet: Callable[[], bool] | None = None, known: Repeats | None = None
     ) -> None:
@@ -103,11 +105,18 @@ class Windows:
             begin = at
             if start > at and self._may_skip(at, start):
                 for place in range(at + STEP, start, STEP):
-                    if place > at and self._tells_nothing(below := line_start(self._data, place, at)):
+                    if place > at and self._tells_nothing(below := self._begin(place, at)):
                         at = yield from self._window(at, below, place + 1)
-                begin = line_start(self._data, start, at)
+                begin = self._begin(start, at)
             self._known.settle(begin)
             at = yield from self._window(at, begin, stop)
+
+    def _begin(self, at: int, floor: int) -> int:
+        """Where the line begins that the byte before `at` is in or ends."""
+        return line_start(self._data, at, floor)
+
+    def _shape(self, before: bytes, row: bytes) -> int:
+        return self._known.shape(before, row)
 
     def _tells_nothing(self, start: int) -> bool:
         find = finder()
@@ -124,7 +133,7 @@ class Windows:
             if gap:
                 line.gap, gap = True, False
             if self._searched:
-                line.shape = self._known.shape(before, row)
+                line.shape = self._shape(before, row)
                 before = row
             self._given += ends
             yield line
@@ -171,10 +180,10 @@ class Windows:
             yield 0, size
             return
         self._searched = True
-        line = HEAD // (data[:HEAD].count(b"\n") + 1)
+        line = HEAD // (data[:HEAD].count(self.parting) + 1)
         lead, tail = (min(max(least, count * line), HEAD) for least, count in (LEAD, TAIL))
         start, stop = 0, HEAD
-        for begin, end, shape in _places(data, find, HEAD - LONGEST, self._known.shape):
+        for begin, end, shape in _places(data, find, HEAD - LONGEST, self._shape):
             if start < stop and (begin >= stop or stop - start > BLOCK):
                 yield start, stop
                 start = stop
@@ -196,7 +205,7 @@ class Windows:
             return True
         count = 0
         for block in blocks(self._data, start, stop):
-            count += block.count(b"\n")
+            count += block.count(self.parting)
             if count > PATIENCE:
                 return True
         return False

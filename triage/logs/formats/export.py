@@ -16,23 +16,27 @@ from triage.logs.formats import journal, structured
 from triage.logs.line import Line
 
 MAX_ENTRY = 16 << 20
-"""Bytes of one pretty entry."""
+"""Bytes of one entry that are read."""
 
 MAX_REPEATS = 64
 """Values that are kept of a field that repeats in one entry."""
 
 _PRETTY = re.compile(rb'\{[ \t]*\r?\n[ \t]*"[\w@]{1,80}" ?:')
+_NAME = re.compile(rb"[A-Z0-9_]+")
 _MARKS = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__MONOTONIC_TIMESTAMP=")
 
 
-def reader(data: Content, format: str = "") -> Callable[[Content], Iterator[Line]] | None:
-    """What reads this source, if it has entries of several lines."""
+def is_export(data: Content, format: str = "") -> bool:
     if format:
-        return {"journal-export": read, "journal-pretty": read_pretty}.get(format.partition(",")[0])
-    start = data[:4096].lstrip()
-    if start.startswith(_MARKS):
-        return read
-    return read_pretty if _PRETTY.match(start) else None
+        return format.partition(",")[0] == "journal-export"
+    return data[:4096].lstrip().startswith(_MARKS)
+
+
+def reader(data: Content, format: str = "") -> Callable[[Content], Iterator[Line]] | None:
+    """What reads a source of pretty entries, if it is one."""
+    if format:
+        return read_pretty if format.partition(",")[0] == "journal-pretty" else None
+    return read_pretty if _PRETTY.match(data[:4096].lstrip()) else None
 
 
 def read_pretty(data: Content) -> Iterator[Line]:
@@ -57,11 +61,14 @@ def read_pretty(data: Content) -> Iterator[Line]:
         number += ends
 
 
-def read(data: Content) -> Iterator[Line]:
-    """One line an entry; its number is that of the MESSAGE field. Damaged parts are stepped over."""
-    at, number, begin = 0, 0, 1
+def entries(data: Content, at: int = 0, number: int = 0) -> Iterator[tuple[Line, int, int]]:
+    """Entries from the one on that begins at a byte, behind so many lines.
+
+    Of each a line, with the number of its MESSAGE; where the next entry begins, and behind how many lines.
+    Damaged parts are stepped over.
+    """
+    begin, where, size = number + 1, 0, 0
     fields: dict[str, list[str]] = {}
-    where = 0
     while at < len(data):
         end = data.find(b"\n", at)
         if end < 0:
@@ -71,30 +78,32 @@ def read(data: Content) -> Iterator[Line]:
         at = end + 1
         if not raw or raw == b"\r":
             if fields:
-                yield _entry(where or number, fields, range(begin, number + 1))
-            fields, where, begin = {}, 0, number + 1
+                yield _entry(where or number, fields, range(begin, number + 1)), at, number
+            fields, where, size, begin = {}, 0, 0, number + 1
             continue
         name, mark, value = raw.partition(b"=")
+        first = number
         if not mark:
-            size = int.from_bytes(data[at : at + 8], "little")
-            start = at + 8
-            if size > len(data) - start:
+            behind = value_end(data, at) if _NAME.fullmatch(name) else at
+            if behind == at:
                 continue
-            value = data[start : start + min(size, LINE_LIMIT)]
-            first = number
-            number += sum(block.count(b"\n") for block in blocks(data, at, start + size + 1))
-            at = start + size + 1
-        else:
-            first = number
+            value = data[at + 8 : min(behind - 1, at + 8 + LINE_LIMIT)]
+            number += sum(block.count(b"\n") for block in blocks(data, at, behind))
+            at = behind
         key = name.decode("ascii", "replace")
         if key == "MESSAGE":
             where = first
-        text = value.decode("utf-8", "backslashreplace")
-        held = fields.setdefault(key, [])
-        if len(held) < MAX_REPEATS:
-            held.append(text)
+        if size < MAX_ENTRY and len(held := fields.setdefault(key, [])) < MAX_REPEATS:
+            held.append(value.decode("utf-8", "backslashreplace"))
+            size += len(raw) + len(value)
     if fields:
-        yield _entry(where or number, fields, range(begin, number + 1))
+        yield _entry(where or number, fields, range(begin, number + 1)), len(data), number
+
+
+def value_end(data: Content, at: int) -> int:
+    """Where a line begins behind the value whose length stands at a byte; there where it cannot be one."""
+    size = int.from_bytes(data[at : at + 8], "little")
+    return at + 8 + size + 1 if size <= len(data) - at - 8 else at
 
 
 def _entry(number: int, fields: dict[str, list[str]], lines: range) -> Line:
