@@ -88,24 +88,22 @@ def look(edit: Edit, path: str, data: bytes) -> Found:
     )
 
 
-def where(shapes: Sequence[str], path: str, data: bytes) -> tuple[Site, ...]:
+def where(shapes: Sequence[str], path: str, data: bytes) -> Iterator[Site]:
     """The places of some shapes in a file. Raises Unparsable."""
-    if not any(may_match(shape, data) for shape in shapes):
-        return ()
-    source = parse(data)
-    return tuple(
-        _site(source, path, segment.span(match.node))
-        for segment in source.segments(lambda part: any(may_match(shape, part) for shape in shapes))
-        for shape in shapes
-        for match in pattern.find(shape, segment.module)
-    )
+
+    def may_be_in(part: bytes) -> bool:
+        return any(may_match(shape, part) for shape in shapes)
+
+    if may_be_in(data):
+        source = parse(data)
+        for segment in source.segments(may_be_in, may_be_in):
+            for match in (match for shape in shapes for match in pattern.find(shape, segment.module)):
+                yield _site(source, path, segment.span(match.node))
 
 
 def _within(place: _Place, others: Iterable[_Place]) -> bool:
     """Is a place one of some others, or a part of one, as `x` is of its fix `g(x)`?"""
-    start, end = place.span
-    spans = [other.span for other in others if other.segment is place.segment]
-    return any(first <= start and end <= last for first, last in spans)
+    return any(node is place.match.node for other in others for node in pattern.nodes(other.match.node))
 
 
 def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list[_Place]:

@@ -76,7 +76,7 @@ def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
     matcher, names = _compiled(pattern)
     found = []
     wanted = type(parse_pattern(pattern))
-    for node in _nodes(scope):
+    for node in nodes(scope):
         if type(node) is not wanted:
             continue
         bound = _bound(node, matcher, names)
@@ -91,7 +91,7 @@ def find_blocks(
     """The statements in a row that a block matches, and what its metavariables stand for."""
     compiled = [_compile(statement) for statement in parse_block(block)]
     found: list[tuple[Sequence[cst.CSTNode], Mapping[str, cst.CSTNode]]] = []
-    for suite in _nodes(scope):
+    for suite in nodes(scope):
         if not isinstance(suite, (cst.IndentedBlock, cst.Module)):
             continue
         body: Sequence[cst.CSTNode] = suite.body
@@ -148,7 +148,7 @@ def last_name(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """A node and all below it but layout, in the order of the text; libcst's own walk copies as it goes."""
     pending = [scope]
     while pending:

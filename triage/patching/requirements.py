@@ -40,8 +40,8 @@ def _stands(requirement: Shape, tree: SourceTree) -> Check:
 
     files = [file for module in requirement.modules if (file := tree.read(module)) is not None]
     for file in files:
-        if found := where(requirement.stands, file.path, file.data):
-            return Check(requirement.says, True, found[:1])
+        if found := next(where(requirement.stands, file.path, file.data), None):
+            return Check(requirement.says, True, (found,))
     names = ", ".join(file.path for file in files) or ", ".join(requirement.modules)
     return Check(f"not in {names}", False)
 

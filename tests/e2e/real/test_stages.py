@@ -27,7 +27,7 @@ SGLANG = (
     "--max-total-tokens=4096", "--context-length=1024", "--triton-attention-num-kv-splits=1",
     "--skip-server-warmup", "--dtype=float32", "--model-path",
 )  # fmt: skip
-VLLM = ("-m", "vllm.entrypoints.cli.main", "serve", "--max-model-len=1024", "--enforce-eager")
+VLLM = ("--max-model-len=1024", "--enforce-eager", "-pp")
 RULES = ("pp-placeholder-tied-embedding", "pp-weight-of-another-stage", "sglang-pp-placeholder-called")
 # model: what mends it
 SGLANG_MODELS = {
@@ -81,7 +81,10 @@ def triage(*arguments: object, code: int = 0) -> dict[str, object]:
 def said(engine: str, place: Path, model: Path, stages: int, log: Path, **variables: str) -> list[str] | None:
     """What a server says to a prompt, token by token; None where it dies of it or before."""
     port = free_port()
-    argv = [*SGLANG, model, f"--pp-size={stages}"] if engine == "sglang" else [*VLLM, model, "-pp", stages]
+    if engine == "sglang":
+        argv = [*SGLANG, model, f"--pp-size={stages}"]
+    else:
+        argv = ["-m", "vllm.entrypoints.cli.main", "serve", model, *VLLM, stages]
     known = test_sglang.ENVIRONMENT if engine == "sglang" else test_vllm.ENVIRONMENT
     argv = [place / "bin" / "python", *argv, "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
     with running([str(part) for part in argv], {**os.environ, **known, **variables}, log) as server:
