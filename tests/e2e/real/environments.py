@@ -6,6 +6,7 @@ python -m tests.e2e.real.environments sglang|vllm|models
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -70,9 +71,10 @@ def made_once(name: str) -> Iterator[tuple[Path, bool]]:
 
 def models() -> Path:
     """A directory with `tiny-llama-8L`: 8 layers, random weights, made with SGLang's environment."""
-    place = CACHE / "real" / "models"
-    if not (place / "tiny-llama-8L" / "config.json").exists():
-        run([str(sglang() / "bin" / "python"), str(HERE / "models.py"), str(place)])
+    recipe = HERE / "models.py"
+    place = CACHE / "real" / f"models-{hashlib.sha256(recipe.read_bytes()).hexdigest()[:12]}"
+    if not (place / "tiny-llama-8L" / "generation_config.json").exists():  # which is written last
+        run([str(sglang() / "bin" / "python"), str(recipe), str(place)])
     return place
 
 

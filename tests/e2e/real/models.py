@@ -1,5 +1,7 @@
 """Makes `DIR/tiny-llama-8L`: 8 layers with random weights, and a tokenizer trained on Python's own help.
 
+Its answers are text: pieces of characters, blanks and special tokens are never the likeliest.
+
 python models.py DIR    in an environment that has torch, tokenizers and transformers
 """
 
@@ -29,6 +31,10 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=4096, **names)
 
 
+def is_text(decoded: str) -> bool:
+    return bool(decoded.strip()) and "\ufffd" not in decoded and decoded not in SPECIAL
+
+
 def main(directory: Path) -> None:
     torch.manual_seed(0)
     words = tokenizer()
@@ -45,8 +51,10 @@ def main(directory: Path) -> None:
         eos_token_id=2,
         tie_word_embeddings=False,
     )
-    place = directory / "tiny-llama-8L"
-    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(place)
+    place, model = directory / "tiny-llama-8L", LlamaForCausalLM(config)
+    with torch.no_grad():
+        model.lm_head.weight[[not is_text(words.decode([token])) for token in range(len(words))]] = 0
+    model.to(torch.bfloat16).save_pretrained(place)
     words.save_pretrained(place)
     GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2).save_pretrained(place)
 

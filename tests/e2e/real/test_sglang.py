@@ -68,5 +68,5 @@ def test_the_story_on_a_real_sglang(box, triage, port):
     assert proof["sample"]
     print(f"ready after {proof['start']['seconds']:.0f} s; it answers {proof['sample']!r}")
     show(proof)
-    tells_what_runs(port)
+    tells_what_runs(port, tokens=24)
     assert triage("diagnose", HOST)["incidents"] == []

@@ -63,7 +63,7 @@ def test_an_eager_pipeline_answers_after_the_patch(box, triage, port):
     assert proof["sample"]
     print(f"ready after {proof['start']['seconds']:.0f} s; it answers {proof['sample']!r}")
     show(proof)
-    tells_what_runs(port)
+    tells_what_runs(port, tokens=1500)
 
 
 @pytest.mark.real
@@ -84,9 +84,8 @@ def test_layouts_are_measured_and_the_unit_is_as_it_was(box, triage):
 
 
 def layouts(triage, names: str):
-    """As measured, and shown. Exit code 1: none answered every request."""
-    words = ("--layouts", names, "--yes", *BRIEF)
-    found = triage("bench", HOST, "--unit", UNIT, *words, code=(0, 1))
+    """As measured, and shown."""
+    found = triage("bench", HOST, "--unit", UNIT, "--layouts", names, "--yes", *BRIEF)
     for one in found["layouts"]:
         figures = [one[name] for name in ("decode_rate", "output_throughput", "ttft_ms", "start")]
         told = "  ".join("-" if value is None else f"{value:.1f}" for value in figures)
@@ -96,7 +95,6 @@ def layouts(triage, names: str):
 
 
 def is_measured(layout) -> bool:
-    """A model of random weights has answers without any text in them now and then, which fails a layout."""
     result = layout["verification"]
-    kinds = {kind for one in result["metrics"] for kind in one["failures"]}
-    return result["start"]["ready"] and layout["output_throughput"] and kinds <= {"no text"}
+    failed = sum(one["failed"] for one in result["metrics"])
+    return bool(result["start"]["ready"] and layout["output_throughput"] and not failed)
