@@ -120,6 +120,8 @@ ANNOUNCED = [
     "EnvVar(name='HF_TOKEN', value='{}')",
     '<add key="ApiKey" value="{}"/>',
     "Authorization: ApiKey {}",
+    "api_key: |\n  {}\n",
+    "passphrase: >-\n    {}\nx: 1",
     "DB_PASSWORD := {}",
     '"apiKey": "{}"',
     "'privateKey': '{}'",
@@ -238,6 +240,22 @@ OVER_LINES = [
     "  --api-key \\\n   {} \\\n  --port",
     "api_key:\n    - {}\nport: 1",
 ]
+
+
+LISTS = [
+    "api_keys:\n{}\nport: 1",
+    "args:\n- vllm\n- --api-key\n{}\n- --port",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+@given(keys=st.lists(SECRET, min_size=1, max_size=5, unique=True), indent=st.integers(0, 12))
+def test_every_secret_of_a_list_in_yaml_goes(text: str, keys: list[str], indent: int) -> None:
+    items = "\n".join(f"{' ' * indent}- {key}" for key in keys)
+    for form in (str, json.dumps, in_journal, in_syslog):
+        redacted = Redactor().redact(form(text.format(items)))
+        hidden = "\n".join(f"{' ' * indent}- <token-{number}>" for number, _ in enumerate(keys, 1))
+        assert redacted == form(text.format(hidden))
 
 
 def in_journal(text: str) -> str:
@@ -365,6 +383,7 @@ INNOCENT = [
     "cat /etc/passwd > /dev/null",
     "Invalid token\n[pod/kimi-k2-0/sglang] started with the request 0123456789abcdef",
     '{"MESSAGE":"Invalid token","_SYSTEMD_INVOCATION_ID":"c915d3cfd26845938b76a4178eaab2e1"}',
+    "imagePullSecrets:\n- name: registry-2026-credentials",
     "secretKeyRef:\n  name: hf-token\n  key: HF_TOKEN",
     "prefill_delayer_single_pass = PrefillDelayerSinglePassExecutor(x)",
     "OLDPWD=/srv/kimi-k2-0905 bypass=on authors: 12 oauth=off pw=2",
@@ -440,6 +459,8 @@ def test_program_text_is_not_changed_for_its_words() -> None:
         "_KEY=",
         '"--api-key",\n',
         "--api-key \\\n",
+        "api_key:\n - a\n",
+        "api_key:\n",
         '"name": "token",\n "',
         "echo a|",
         "Auth('a', ",

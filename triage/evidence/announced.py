@@ -78,19 +78,28 @@ _NAMES = {
 _FLAG = re.compile(
     r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:(?:api|access|auth|master|private|secret|signing)[_-]?keys?"
     r"|secret|password|passwd|passphrase|(?:auth)?token)"
-    rf"(?:(?P<joined>=|[ \t]{{0,4}}\\{{1,3}}n?\r?\n?[ \t]{{1,40}}|[ \t\0]{{1,8}}|\\{{1,3}}t"
+    rf"(?:(?P<joined>=|[ \t]{{0,4}}\\{{1,3}}n?\r?\n?[ \t]{{1,40}}(?![ \t]|- )|[ \t\0]{{1,8}}|\\{{1,3}}t"
     rf"|{QUOTES},?{_LINES}(?={QUOTES})|{_LINE_END}{_BLANKS}-[ \t]{{1,8}})"
     rf"|(?P<near>(?={_MARKS}{_RANDOM}))|(?P<cut>{_CUT}))"
 )
 # The value in the next line, which has a beginning of its own, or in the next entry of a journal in JSON.
 _NEXT_LINE = re.compile(
     rf"(?:{QUOTES})?[,:=]{{0,2}}[ \t]{{0,4}}(?:[\[({{]|\\{{1,3}})?"
-    rf"(?:\r?\n[^\n]{{0,200}}?[ \t](?:[ \t]{{1,40}}|(?={QUOTES}))(?:- )?"
+    rf"(?:\r?\n[^\n]{{0,200}}?[ \t](?:[ \t]{{1,40}}|(?={QUOTES}|- ))(?:- )?"
     rf"|\"[^\n]{{0,600}}\n[^\n]{{0,600}}?\"message\": ?\"(?:[ \t]|\\t){{0,80}}(?:- )?)"
     rf"(?:{QUOTES})?({_RANDOM})(?:{QUOTES})?,?(?:[ \t]{{1,4}}\\{{1,3}})?(?=[ \t\r]{{0,8}}(?:\n|\"|\Z))"
 )
+_BLOCK = re.compile(rf"{_BLANKS}([|>][+-]?)?{_BLANKS}(?={_LINE_END})")
+_BLOCK_ITEM = re.compile(
+    rf"{_LINE_END}(?:[ \t]{{0,40}}(- {{1,4}})|[ \t]{{1,40}})(?:{QUOTES})?(?!--)"
+    rf"([^\s\"'\\:<]{{1,{MAX_SECRET}}})(?:{QUOTES})?"
+    rf"{_BLANKS}(?={_LINE_END}|\Z|\")"
+)
 _OWN_QUOTE = re.compile(rf"({QUOTES})[\w.-]{{0,64}}\Z")
-_NEXT_VALUE = re.compile(rf"[ \t]{{1,8}}(?=[^\s-])|{QUOTES},?{_LINES}(?={QUOTES}[^-])")  # `--api-key A B`
+_NEXT_VALUE = re.compile(  # `--api-key A B`
+    rf"[ \t]{{1,8}}(?=[^\s-])|{QUOTES},?{_LINES}(?={QUOTES}[^-])"
+    rf"|(?:{QUOTES})?{_LINE_END}{_BLANKS}- (?=[^\s-])"
+)
 _STANDING = Words((*_NAMES, "--"))
 
 _NEARBY = re.compile(rf"({_MARKS})({_RANDOM})")
@@ -157,10 +166,11 @@ def _after(text: str, lower: str, name: re.Match[str], stem: str) -> Iterator[Sp
     look, joint = _look(text, name.start(), stem), cast("str", name.lastgroup)
     if look is None:
         return
-    found = list(_joined(text, lower, name, stem, look)) if joint != "cut" else []
+    found = [*_in_block(text, name.end())] if look is Look.ANY else []
+    if not found and joint != "cut":
+        found = [*_joined(text, lower, name, stem, look)]
     if not found and look is Look.ANY:
-        next_line = _NEXT_LINE.match(lower, name.start(joint))
-        found = [next_line.span(1)] if next_line else []
+        found = [*_in_next_lines(lower, name.start(joint))]
     yield from found
 
 
@@ -216,6 +226,23 @@ def _nearby(text: str, lower: str, at: int, is_flag: bool) -> Iterator[Span]:
         stands = not marks.endswith("\n") or is_flag
         if "\n" not in marks or (stands and text[end : end + 1] in ("", "\n", "\r", "\\", '"', "'")):
             yield match.span(2)
+
+
+def _in_block(text: str, at: int) -> Iterator[Span]:
+    """The items of a list in YAML, or its block of text."""
+    block = _BLOCK.match(text, at)
+    at = block.end() if block else at
+    while item := _BLOCK_ITEM.match(text, at):
+        if not (block and (item[1] or block[1])) or item[2].lower() in _NO_SECRET:
+            return
+        yield item.span(2)
+        at = item.end()
+
+
+def _in_next_lines(lower: str, at: int) -> Iterator[Span]:
+    while line := _NEXT_LINE.match(lower, at):
+        yield line.span(1)
+        at = line.end(1)
 
 
 def _more_values(text: str, at: int) -> Iterator[Span]:
