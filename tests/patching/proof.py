@@ -61,7 +61,7 @@ only those statements changed, and a second pass changes nothing and calls it fi
 is there. `-`: neither defect nor fix. `refused`: a requirement does not hold. `unclear`: other code than the
 patch knows, so it is not applied. Pools are MHA pools, for the sliding-window patch the SWA pool. That the
 patched code then does what it must is run by `tests/patching/test_constructors.py` and `test_functions.py`,
-for the tied heads of seven models by whole engines too, `tests/e2e/real/test_stages.py`.
+for seven models by whole engines too, `tests/e2e/real/test_stages.py`.
 """
 
 

@@ -1,5 +1,5 @@
-"""Models with a tied head, on a real engine with two stages on a CPU: dead before the patches, and with
-them the same words as on one stage.
+"""Models whose head is tied, on a real engine with two stages on a CPU: dead before the patches, and with
+them the same words as on one stage. (OPT dies of its loader.)
 
 The engines are whole and unmodified but for the patches; the models are small and random.
 """
