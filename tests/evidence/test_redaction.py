@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage.evidence.redaction import Redactor
@@ -302,6 +302,44 @@ def test_what_stands_around_a_secret_stays(text: str) -> None:
 def test_json_stays_json(text: str) -> None:
     line = json.dumps({"MESSAGE": text.format("Zx81Zx81Zx81Zx81Zx81"), "_PID": "1"})
     assert json.loads(Redactor().redact(line))["_PID"] == "1"
+
+
+PIECES = [
+    *("token", "api_key", "_KEY", "--api-key", "password", "secret", "auth", "HF_TOKEN", "Bearer ", "cookie"),
+    *(
+        "=",
+        ": ",
+        " ",
+        "\n",
+        "'",
+        '"',
+        "[",
+        "{",
+        "(",
+        "]",
+        "}",
+        ")",
+        ",",
+        "<",
+        "|",
+        "- ",
+        "\\",
+        "f(",
+        "=>",
+        "b'",
+    ),
+    *("a1b2c3d4e5f6g7h8", "word", "None", "value", "is ", "://", "@", "\x1b[31m"),
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), min_size=1, max_size=4))
+@settings(max_examples=1000)
+def test_no_message_breaks_the_entries_of_a_journal(messages: list[str]) -> None:
+    rows = [{"_PID": "1", "MESSAGE": message, "_COMM": "python"} for message in messages]
+    redacted = Redactor().redact("\n".join(map(json.dumps, rows))).split("\n")
+    assert [{**json.loads(row), "MESSAGE": ""} for row in redacted] == [
+        {**row, "MESSAGE": ""} for row in rows
+    ]
 
 
 @given(st.text(), st.lists(st.sampled_from(ANNOUNCED), max_size=4))

@@ -91,7 +91,7 @@ _NEXT_LINE = re.compile(
 )
 _BLOCK = re.compile(rf"{_BLANKS}([|>][+-]?)?{_BLANKS}(?={_LINE_END})")
 _BLOCK_ITEM = re.compile(
-    rf"{_LINE_END}(?:[ \t]{{0,40}}(- {{1,4}})|[ \t]{{1,40}})(?:{QUOTES})?(?!--)"
+    rf"{_LINE_END}(?:[ \t]{{0,40}}(- {{1,4}})|[ \t]{{1,40}})(?:{QUOTES})?(?!--|[,}}\])])"
     rf"([^\s\"'\\:<]{{1,{MAX_SECRET}}})(?:{QUOTES})?"
     rf"{_BLANKS}(?={_LINE_END}|\Z|\")"
 )
@@ -105,7 +105,7 @@ _STANDING = Words((*_NAMES, "--"))
 _NEARBY = re.compile(rf"({_MARKS})({_RANDOM})")
 _COLOUR = r"(?:(?:\x1b|\\u001b|\\x1b|\\033)\[[0-9;]{0,16}m){0,4}"
 _BEFORE = re.compile(rf"{_COLOUR}(?:[bruf]{{0,2}}((?:{QUOTES}){{3}}|{QUOTES}))?")
-_CLOSING = re.compile(rf"{QUOTES}\s{{0,4}}(?:[,}}\])]|\Z)")  # `{"MESSAGE": "password=", ...`
+_CLOSING = re.compile(rf"{_COLOUR}{QUOTES}\s{{0,4}}(?:[,}}\])]|\Z)")  # `{"MESSAGE": "password=", ...`
 _BARE = re.compile(rf"(?:\\[^\snrtu\"']|[^\s\"'\\,;&)\]}}<>\x1b]){{1,{MAX_SECRET}}}")
 _TOKEN = re.compile(TOKEN)
 _QUOTED_VARIABLE = re.compile(rf"({QUOTES})[A-Z0-9_]{{1,64}}\Z")  # "MY_PASSWORD=two words"
@@ -266,11 +266,19 @@ def _value_at(text: str, name: re.Match[str], stem: str, look: Look) -> tuple[Sp
     around = quote
     if not quote and (variable := _QUOTED_VARIABLE.search(text, max(0, start - 70), start + len(stem))):
         around = variable[1]
-    close = text.find(around, at, at + MAX_SECRET) if around else -1
+    close = _closing(text, around, at) if around else -1
     if close < 0:  # not quoted, or cut before the quote that closes
         bare = (_BARE if look is Look.ANY else _TOKEN).match(text, at)
         close = bare.end() if bare else at
     return (at, close), bool(quote)
+
+
+def _closing(text: str, quote: str, at: int) -> int:
+    """Where a quoted value ends, -1 if it does not: in its line, and in the text that a JSON line holds."""
+    end = text.find(quote, at, at + MAX_SECRET)
+    value = text[at:end]
+    is_over = "\n" in value and quote not in ('"""', "'''")
+    return -1 if end < 0 or is_over or '", "' in value or value.endswith("\\") else end
 
 
 def _held(text: str, at: int, look: Look) -> Iterator[Span]:
@@ -287,7 +295,7 @@ def _held(text: str, at: int, look: Look) -> Iterator[Span]:
         quote = _QUOTE.match(text, between.end())
         start = quote.end() if quote else between.end()
         if quote:
-            end = text.find(quote[0], start, start + MAX_SECRET)
+            end = _closing(text, quote[0], start)
         else:
             bare = _ITEM.match(text, start)
             end = bare.end() if bare else -1
