@@ -32,8 +32,8 @@ benchmark: story
 e2e-real: story
 	$(BIN)/python -m pytest tests/e2e/real -m real -s
 
-# docker, podman, supervisord and Kubernetes themselves: the last is built of Debian's source the first time, which takes
-# five minutes of two idle cores, as do the tests.
+# docker, podman, supervisord and Kubernetes themselves, in ten minutes; the first time, when the last is built of
+# Debian's source, in a quarter of an hour.
 e2e-containers: setup
 	$(BIN)/python -m pytest tests/e2e/containers -m real
 
