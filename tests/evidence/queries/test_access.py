@@ -25,11 +25,15 @@ DENIED = b"No journal files were opened due to insufficient permissions.\n"
         ({"stdout": b"Started ssh.service.\n"}, True),
         ({"stdout": b"", "stderr": HINT}, False),
         ({"code": 1, "stdout": b"", "stderr": DENIED}, False),
-        ({"stdout": b""}, False),
     ],
 )
 def test_whether_the_journal_may_be_read(ask: Ask, output: dict[str, Any], readable: bool) -> None:
     assert ask(JournalAccess(), **output) is readable
+
+
+def test_whether_an_empty_journal_may_be_read_is_not_known(ask: Ask) -> None:
+    with pytest.raises(Unanswered, match="empty"):
+        ask(JournalAccess(), stdout=b"")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ class JournalAccess(Query[bool]):
         if any(hint in output.stderr for hint in HINTS):
             return "no"
         super().decode(output)
-        return "yes" if output.stdout.strip() else "no"
+        if not output.stdout.strip():
+            raise Unanswered("the journal is empty, for all that journalctl says")
+        return "yes"
 
     def parse(self, text: str) -> bool:
         return text == "yes"
