@@ -9,6 +9,11 @@ import torch
 import transformers
 from models import tokenizer
 
+SIZES = {
+    "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 2048, "bos_token_id": 1, "eos_token_id": 2,
+    "pad_token_id": 2, "tie_word_embeddings": True, "initializer_range": 0.1,
+}  # fmt: skip
 CONFIGS = {
     "llama": ("Llama", {"head_dim": 32}),
     "exaone4": ("Exaone4", {"head_dim": 32, "sliding_window": None, "layer_types": ["full_attention"] * 4}),
@@ -21,7 +26,7 @@ CONFIGS = {
         },
     ),
     "apertus": ("Apertus", {}),
-    "opt": ("OPT", {"ffn_dim": 256, "word_embed_proj_dim": 128, "init_std": 0.1}),
+    "opt": ("OPT", {"ffn_dim": 256, "word_embed_proj_dim": 128, "init_std": 0.1, "num_key_value_heads": 4}),
     "ernie": (
         "Ernie4_5_Moe",
         {
@@ -43,21 +48,7 @@ def main(directory: Path, name: str) -> None:
     torch.manual_seed(0)
     words = tokenizer()
     kind, own = CONFIGS[name]
-    config = getattr(transformers, f"{kind}Config")(
-        vocab_size=len(words),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=2,
-        tie_word_embeddings=True,
-        initializer_range=0.1,
-        **own,
-    )
+    config = getattr(transformers, f"{kind}Config")(vocab_size=len(words), **SIZES | own)
     if name == "exaone4":
         config.sliding_window_pattern = None
     model = getattr(transformers, f"{kind}ForCausalLM")(config).to(torch.bfloat16)
