@@ -144,6 +144,16 @@ def test_a_limit_ends_grandchildren_that_ignore_signals(
 
 
 @pytest.mark.parametrize("stdin", [b"", b"input"])
+def test_a_command_that_ends_well_when_it_is_asked_to_leaves_nothing_behind(
+    connection: Connection, stdin: bytes
+) -> None:
+    mark = f"98.well{len(stdin)}"
+    script = f"trap 'exit 0' TERM; {STUBBORN.format(mark=mark)}"
+    assert connection.run(["sh", "-c", script], timeout=1, stdin=stdin).cut == "time"
+    assert gone(mark)
+
+
+@pytest.mark.parametrize("stdin", [b"", b"input"])
 def test_stopping_ends_grandchildren_that_ignore_signals(server: Server, stdin: bytes) -> None:
     stop = threading.Event()
     connection = open_connection("box", ConnectionOptions(stop=stop))

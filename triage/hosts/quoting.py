@@ -29,10 +29,10 @@ _SHELL = (
     'said="triage: pid $$ $lead"; printf "\\n%s\\n" "$said"; printf "\\n%s\\n" "$said" >&2; '
     'if [ "$lead" = timeout ]; then set -- timeout -k 2 "$seconds" "$@"; '
     'elif [ "$lead" ]; then set -- "$lead" "$@"; fi; '
-    'if [ "$tied" = tied ]; then (exec "$@") 3<&- </dev/null & pid=$!; '
-    '(trap "" TERM; read -r _ <&3; {end}) >/dev/null 2>&1 & watch=$!; '
-    'else (exec "$@") <&3 3<&- & pid=$!; watch=; fi; '
-    'exec 2>/dev/null 3<&-; trap "{end}" TERM; wait $pid; code=$?; [ -z "$watch" ] || kill -KILL $watch; '
+    'if [ "$tied" = tied ]; then (exec "$@") 3<&- </dev/null & else (exec "$@") <&3 3<&- & fi; '
+    'pid=$!; watch=; trap "{end}" TERM; '
+    'if [ "$tied" = tied ]; then (read -r _ <&3; kill -TERM $$) >/dev/null 2>&1 & watch=$!; fi; '
+    'exec 2>/dev/null 3<&-; wait $pid; code=$?; [ -z "$watch" ] || kill -KILL $watch; '
     "[ $code -lt 124 ] || kill -KILL -$pid; exit $code"
 )
 UNKNOWN = "unknown"
