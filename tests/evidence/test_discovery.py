@@ -460,6 +460,44 @@ def test_a_process_without_a_unit(host: ScriptedHost, unit: str, command: tuple[
     assert (found.main_pid, found.package_root) == (241, ROOT)
 
 
+@pytest.mark.parametrize(
+    ("unit", "load_state", "said"),
+    [
+        ("systemd-kimi.service", "loaded", ()),
+        ("kimi.service", "masked", ("systemd would not start it again: it is masked",)),
+        ("kimi.service", "not-found", ("systemd would not start it again: its unit file is gone",)),
+    ],
+)
+def test_a_process_of_a_unit_that_systemd_does_not_list(
+    host: ScriptedHost, unit: str, load_state: str, said: tuple[str, ...]
+) -> None:
+    host.commands |= {
+        "systemctl": unit_text("ssh.service"),
+        " ".join(UnitProperties(unit).argv()): unit_text(
+            unit, LoadState=load_state, ActiveState="active", MainPID=241, InvocationID="a" * 32
+        ),
+        "ps": ps_text((1, 0, "root", "init"), (241, 1, "ops", " ".join(SERVE))),
+        f"env -i {PYTHON}": tree_text(ROOT),
+        "id": "ops\n",
+    }
+    host.files |= {
+        "/proc/241/cgroup": f"0::/system.slice/{unit}\n",
+        "/proc/241/cmdline": "\0".join(SERVE),
+        "/proc/241/cwd": "/home/ops\n",
+    }
+    (found,) = discover(host.evidence)
+    assert (found.name, found.manager, found.invocation) == (unit, "systemd", "a" * 32)
+    assert (found.serving_pid, found.package_root, found.disagreements) == (241, ROOT, said)
+
+
+def test_a_unit_that_failed_and_lost_its_file_is_still_systemds_to_tell_of(dead: ScriptedHost) -> None:
+    gone = unit_text("gone.service", LoadState="not-found", ActiveState="failed", Result="signal")
+    dead.commands[" ".join(UnitProperties("gone.service").argv())] = gone
+    (found,) = discover(dead.evidence, "gone")
+    assert (found.state, found.result) == ("failed", "signal")
+    assert found.disagreements == ("systemd would not start it again: its unit file is gone",)
+
+
 def test_a_process_in_a_container_is_not_looked_for_among_the_hosts_files(host: ScriptedHost) -> None:
     host.commands |= {"ps": ps_text((1, 0, "root", "init"), (241, 1, "root", " ".join(SERVE)))}
     host.files |= {

@@ -44,6 +44,7 @@ from triage.evidence.queries import (
     ProcessGroup,
     ServiceUnits,
     Unit,
+    UnitProperties,
     UserServiceUnits,
     WhoAmI,
 )
@@ -54,6 +55,7 @@ from triage.hosts.there import there
 SESSION_HOSTS = ("sshd", "cron", "crond", "atd")
 SUPERVISORS = ("supervisord", "circusd", "runsvdir", "svscan", "s6-svscan")
 NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their service
+UNSTARTABLE = {"not-found": "its unit file is gone", "masked": "it is masked"}
 CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
 GET_PODS = "kubectl get pods --all-namespaces"
 LIST_UNITS = "systemctl list-units --type=service --all"
@@ -178,7 +180,9 @@ class _Host:
         answer = self.evidence.ask(about_units_of("systemd").properties(full))
         own = self.evidence.ask(about_units_of("systemd-user").properties(full)) if self.own_units else answer
         known = (unit for unit in (answer.value, own.value) if unit is not None)
-        return next((unit for unit in known if unit.load_state != "not-found"), None)
+        return next(
+            (unit for unit in known if unit.load_state != "not-found" or unit.active_state == "failed"), None
+        )
 
     def _not_named(self, name: str, pods: Sequence[Found]) -> TriageError:
         """Why nothing there is called so, and what is."""
@@ -206,6 +210,14 @@ class _Host:
     def _loaded(self, name: str) -> Unit | None:
         full = _unit_name(name)
         return self.by_id.get(full) or self.own_by_id.get(full)
+
+    def _unlisted(self, name: str) -> Unit | None:
+        """A unit in which something serves: masked, without its file by now, or called like systemd's own."""
+        unit = self.evidence.ask(UnitProperties(name)).value if self.units.value and name else None
+        if unit is None or unit.active_state in ("", "inactive"):
+            return None
+        self.by_id[unit.id] = unit
+        return unit
 
     def _in(self, unit: Unit) -> list[int]:
         """The processes that serve in the unit."""
@@ -235,8 +247,8 @@ class _Host:
         """Units that start an engine, by their command or by what runs in them."""
         units = [
             unit
-            for unit in (*(self.units.value or ()), *(self.own_units or ()))
-            if unit.load_state == "loaded"
+            for unit in (*self.by_id.values(), *(self.own_units or ()))
+            if unit.load_state == "loaded" or self._in(unit)
         ]
         found = {unit.id for unit in units if self._in(unit) or starts_engine(self.evidence, unit)}
         found |= with_script(
@@ -288,7 +300,10 @@ class _Host:
         )
         if not unit.invocation:
             deployment = self._last_run(deployment)
-        if unit.needs_reload:
+        if unit.load_state in UNSTARTABLE and unit.active_state != "inactive":
+            said = f"systemd would not start it again: {UNSTARTABLE[unit.load_state]}"
+            deployment = replace(deployment, disagreements=(said,))
+        if unit.needs_reload and unit.load_state == "loaded":
             reload = f"systemctl {'--user ' if unit.manager == 'systemd-user' else ''}daemon-reload"
             said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
@@ -366,7 +381,7 @@ class _Host:
         belonging = self.evidence.ask(ProcessGroup(pid)).value or Belonging()
         if belonging.user_unit:
             return belonging
-        unit = self.by_id.get(belonging.unit)
+        unit = self.by_id.get(belonging.unit) or self._unlisted(belonging.unit)
         if unit is None or posixpath.basename(unit.program) in NOT_THEIRS:
             return Belonging(container=belonging.container)
         return belonging
