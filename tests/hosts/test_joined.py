@@ -47,11 +47,13 @@ def test_each_gives_what_it_gives_alone() -> None:
             assert output.stderr == wanted.stderr
 
 
-def test_who_prints_too_much_has_no_more_than_its_own() -> None:
-    endless = ("sh", "-c", "echo much >&2; exec cat /dev/zero")
-    first, second = run(commands(("echo", "first"), endless, ("echo", "third")))
-    assert first == Output(0, b"first\n")
-    assert second == Output(None, bytes(1000), second.stderr, "bytes")
+ENDLESS = ("sh", "-c", "echo much >&2; exec cat /dev/zero")
+SLOW = ("sh", "-c", "echo begun; echo why >&2; exec sleep 30")
+
+
+def test_who_prints_without_end_has_no_more_than_its_own() -> None:
+    (only,) = run(commands(ENDLESS, ("echo", "second")))
+    assert only == Output(None, bytes(1000), only.stderr, "bytes")
 
 
 def test_a_little_too_much_leaves_those_after_it_whole() -> None:
@@ -61,10 +63,18 @@ def test_a_little_too_much_leaves_those_after_it_whole() -> None:
 
 
 def test_who_does_not_end_keeps_what_came_and_holds_up_those_after_it() -> None:
-    slow = ("sh", "-c", "echo begun; echo why >&2; exec sleep 30")
-    first, second = run(commands(("echo", "first"), slow, ("echo", "third"), timeout=1.0))
-    assert first == Output(0, b"first\n")
-    assert second == Output(None, b"begun\n", b"why\n", "time")
+    (only,) = run(commands(SLOW, ("echo", "second"), timeout=1.0))
+    assert only == Output(None, b"begun\n", b"why\n", "time")
+
+
+@pytest.mark.parametrize("limited", [ENDLESS, SLOW])
+def test_who_has_less_than_its_own_limit_because_of_those_before_it_is_to_be_asked_alone(
+    limited: Sequence[str],
+) -> None:
+    before = ("sh", "-c", "echo before; sleep 0.5; head -c 1500 /dev/zero")
+    first, *others = run(commands(before, limited, ("echo", "third"), timeout=1.0))
+    assert first == Output(None, b"before\n" + bytes(993), b"", "bytes")
+    assert others == []
 
 
 @pytest.mark.parametrize("printed", [b"", b"garbage\n", b"\n" + MARK.encode()[:-1] + b" 0\n"])

@@ -98,6 +98,6 @@ class Joining(Protocol):
     def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
         """The outputs of commands that depend on nothing of each other, and read no input.
 
-        Where one runs into a limit, there may be none of those after it. Raises as `run`.
+        Where one runs into a limit, there may be none of it, nor of those after it. Raises as `run`.
         """
         ...

@@ -27,14 +27,15 @@ def joined(commands: Sequence[Command], mark: str) -> Command:
 
 
 def parted(output: Output, commands: Sequence[Command], mark: str) -> tuple[Output, ...]:
-    """The outputs of joined commands; of those that a limit kept from being run there are none."""
+    """The outputs of joined commands. There are none of one that a limit ended before it had all of its own,
+    nor of those after it."""
     ended = re.compile(rb"\n%s ([0-9]{1,3})\n" % mark.encode())
     complaints = output.stderr.split(b"\n%s\n" % mark.encode())
     found: list[Output] = []
     at = 0
     for number, command in enumerate(commands):
         end = ended.search(output.stdout, at)
-        if end is None and not output.cut:
+        if end is None and (number or not output.cut):
             break
         kept = Capture(command.limit)
         kept.cut = "" if end else output.cut
