@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from triage.evidence.redaction import Redactor
@@ -343,6 +343,7 @@ def test_no_message_breaks_the_entries_of_a_journal(messages: list[str]) -> None
 
 
 @given(st.text(), st.lists(st.sampled_from(ANNOUNCED), max_size=4))
+@example("", ["--api-key \\\n    {} \\\n", "ServerArgs(api_key='{}', port=1)", "'--api-key', '{}'"])
 def test_redaction_is_stable(text: str, announced: list[str]) -> None:
     redactor = Redactor()
     once = redactor.redact(text + " ".join(each.format("Zx81Zx81Zx81Zx81Zx81") for each in announced))

@@ -23,7 +23,8 @@ def wheel(distribution: str, version: str) -> Path:
         command = [
             sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
             "--only-binary=:all:", "--python-version=3.11", "--implementation=cp", "--platform=any",
-            "--abi=cp311", "--abi=abi3", "--abi=none", "--platform=manylinux_2_28_x86_64",
+            "--abi=cp311", "--abi=abi3", "--abi=none", "--platform=manylinux_2_17_x86_64",
+            "--platform=manylinux_2_28_x86_64",
             "--platform=manylinux_2_34_x86_64", "--dest", str(CACHE), f"{distribution}=={version}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)

@@ -137,11 +137,9 @@ def announced(text: str) -> Iterator[Span]:
         pattern = _NAMES.get(stem, _FLAG)
         match = pattern.search(lower)
         while match:
-            end = match.end()
-            for span in _after(text, lower, match, stem):
-                yield span
-                end = max(end, span[1])
-            match = pattern.search(lower, end)
+            spans, end = _after(text, lower, match, stem)
+            yield from spans
+            match = pattern.search(lower, max(match.end(), end))
 
 
 def in_small_letters(text: str) -> str:
@@ -161,17 +159,19 @@ def mixed(value: str, long: int) -> bool:
     return len(value) >= long or (len(value) >= 8 and has_digit and not value.isdecimal())
 
 
-def _after(text: str, lower: str, name: re.Match[str], stem: str) -> Iterator[Span]:
-    """The secrets that a name (a match in the lower-case text) stands before."""
+def _after(text: str, lower: str, name: re.Match[str], stem: str) -> tuple[list[Span], int]:
+    """The secrets that a name (a match in the lower-case text) stands before, and where to look for the next
+    name: of lines that follow, the later ones have beginnings in which it can stand."""
     look, joint = _look(text, name.start(), stem), cast("str", name.lastgroup)
     if look is None:
-        return
+        return [], name.end()
     found = [*_in_block(text, name.end())] if look is Look.ANY else []
     if not found and joint != "cut":
         found = [*_joined(text, lower, name, stem, look)]
-    if not found and look is Look.ANY:
-        found = [*_in_next_lines(lower, name.start(joint))]
-    yield from found
+    if found or look is not Look.ANY:
+        return found, found[-1][1] if found else name.end()
+    found = [*_in_next_lines(lower, name.start(joint))]
+    return found, found[0][1] if found else name.end()
 
 
 def _joined(text: str, lower: str, name: re.Match[str], stem: str, look: Look) -> Iterator[Span]:
