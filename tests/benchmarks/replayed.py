@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 
 def main(path):
@@ -19,6 +20,7 @@ def main(path):
             to, done = writers[pid]
             to.write(text.encode() + b"\n")
             done.read(1)
+    time.sleep(2)  # what came in minutes is written at once, and journald is behind; systemd's word comes last
     os.kill(os.getpid(), signal.SIGKILL)
 
 
