@@ -19,6 +19,10 @@ if {old!r} and "--output-fields" in options:
 form = options["--output"] if "--output" in options else "cat"
 index = open(here + "/" + form + ".index", "rb").read()
 size = len(index) // 8 - 1
+if {grows!r}:
+    with open(here + "/calls", "a+b") as calls:
+        size = min(size, {begins!r} + {grows!r} * calls.tell())
+        calls.write(b".")
 start = max(0, size - int(options.get("--lines", size)))
 if "--cursor" in options:
     start = 0 if {lost!r} else int(options["--cursor"].rpartition("i=")[2], 16)
@@ -54,11 +58,18 @@ def cursor(number: int) -> bytes:
 
 
 def put_journalctl(
-    directory: Path, entries: Sequence[Entry], *, old: bool = False, lost: bool = False
+    directory: Path,
+    entries: Sequence[Entry],
+    *,
+    old: bool = False,
+    lost: bool = False,
+    begins: int = 0,
+    grows: int = 0,
 ) -> None:
     """A `journalctl` in `directory` that knows these entries, and gives each a cursor.
 
     `old`: it has no --output-fields, as up to systemd 235. `lost`: it does not go where --cursor says.
+    `grows`: at first it knows as many as `begins`, and with each call so many more.
     """
     directory.mkdir(exist_ok=True)
     forms = {
@@ -72,5 +83,6 @@ def put_journalctl(
             offsets.append(offsets[-1] + len(piece))
         (directory / f"{form}.index").write_bytes(b"".join(at.to_bytes(8, "big") for at in offsets))
     program = directory / "journalctl"
-    program.write_text(_PROGRAM.format(python=sys.executable, here=str(directory), old=old, lost=lost))
+    words = {"python": sys.executable, "here": str(directory), "old": old, "lost": lost}
+    program.write_text(_PROGRAM.format(**words, begins=begins, grows=grows))
     program.chmod(0o755)

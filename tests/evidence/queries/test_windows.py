@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -70,7 +71,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """This machine, with a journal of these entries and steps of this size."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
-    def make(entries: Sequence[Entry], long: int = 2 * SHORT, **options: bool) -> LiveEvidence:
+    def make(entries: Sequence[Entry], long: int = 2 * SHORT, **options: Any) -> LiveEvidence:
         put_journalctl(tmp_path / "bin", entries, **options)
         argv = JournalWindows.argv
         monkeypatch.setattr(
@@ -200,6 +201,19 @@ def test_what_lies_between_the_beginning_of_a_run_and_its_first_place_may_be_lef
         assert [at for at, line in zip(sent, lines(found), strict=True) if GAP in line] == [
             at for at, _ in gaps
         ]
+
+
+@pytest.mark.parametrize("grows", [20, 90, 190, 400, 1000, 6000])
+def test_what_is_written_while_a_run_is_read_hides_no_place(grows: int, host: Host) -> None:
+    texts = calm(30_000)
+    texts[5000] = b"ValueError: x"
+    answer = host(run_of(texts), begins=7000, grows=grows).ask(QUERY)
+    if answer.value is None:
+        assert grows > 50
+        assert "wrote too much" in answer.missing
+    else:
+        assert grows < 190 or grows > 3000  # it is short when it is searched, or long
+        assert {5000 + near for near in range(-60, 200)} <= set(numbers(answer.value))
 
 
 HOSTILE = [

@@ -12,8 +12,9 @@ begins with a line of ours:
     ...
 
 Steps share an entry, so that the decoder sees whether something was left out between two of them; the end
-of a short run begins with no cursor. What is left out is longer than any traceback waits
-(`triage.logs.windows.PATIENCE`).
+of a short run begins with no cursor, and says which entry was the last one when it was searched: where more
+than `LATE` follow that one, the first place may not be in it. What is left out is longer than any traceback
+waits (`triage.logs.windows.PATIENCE`).
 """
 
 from __future__ import annotations
@@ -44,18 +45,20 @@ from triage.logs.windows import PATIENCE
 OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
 """What systemd says of a run without saying that it is systemd."""
 
-# In a run that is not over, `late` lines may come while it is read.
+LATE = 200
+"""Lines of a run that is not over that may come while it is read."""
+
 # `first` and `count` are grep's numbers of the line with the first place, and of the cursor at the end. A
 # long step in which something is found is taken again, up to `near` lines before that, and short ones
 # follow; `owed` of them are sent. `reach` is the length of the next long step, which grows with each.
 _SCRIPT = r"""
 LC_ALL=C; export LC_ALL; places=$(cat); short=2400; long=65536; near=64;
-most=10000; head=400; late=200; patience=@PATIENCE@;
+most=10000; head=400; late=@LATE@; patience=@PATIENCE@;
 journal() { journalctl --no-pager --all "$@"; };
 pack=cat;
 if command -v zstd; then pack="zstd -1 -q -c"; elif command -v gzip; then pack="gzip -1 -c"; fi >/dev/null;
 part() {
-    printf "FROM=%s\n\n" "$1"; shift;
+    printf "FROM=%s\nSEEN=%s\n\n" "$1" "$seen"; shift;
     journal --output=export $fields "$@" || printf "FAILED=1\n\n";
 };
 send() { sent=$1; shift; part "$sent" --cursor="$sent" --lines=$short "$@" | $pack; };
@@ -71,17 +74,18 @@ told() {
     esac;
 };
 fields=--output-fields=@FIELDS@; begin "$@"; if [ -z "$at" ]; then fields=; begin "$@"; fi;
-known=;
+known=; seen=;
 if [ "$at" ]; then
     known=$(found --lines=$most "$@" | awk -F: "
         \$1 > $head && first == 0 { first = \$1 }
-        END { print first + 0, \$2 ~ /^-- cursor/ ? \$1 : $most + 1 }");
+        END { print first + 0, \$2 ~ /^-- cursor/ ? \$1 : $most + 1, \$3 }");
 fi;
-first=${known% *}; count=${known#* };
+first=${known%% *}; known=${known#* }; count=${known%% *};
 if [ "$known" ] && [ $count -le $most ]; then
     from=$((first - near - late));
     if [ $from -gt $((head + patience)) ]; then
-        part "$at" --cursor="$at" --lines=$head "$@"; part "" --lines=$((count - from)) "$@";
+        part "$at" --cursor="$at" --lines=$head "$@";
+        seen=${known##* }; part "" --lines=$((count - from)) "$@";
     else
         part "$at" --cursor="$at" --lines=$((count + late)) "$@";
     fi | $pack;
@@ -121,6 +125,8 @@ while [ "$at" ]; do
 done
 """
 
+_TOO_MUCH = "the service wrote too much while its journal was searched"
+
 
 @dataclass(frozen=True)
 class JournalWindows(Query[str]):
@@ -142,7 +148,8 @@ class JournalWindows(Query[str]):
 
     def argv(self) -> tuple[str, ...]:
         fields = ",".join((*FIELDS[2:], "COREDUMP_UNIT"))
-        script = _SCRIPT.replace("@FIELDS@", fields).replace("@PATIENCE@", str(PATIENCE))
+        script = _SCRIPT.replace("@FIELDS@", fields)
+        script = script.replace("@PATIENCE@", str(PATIENCE)).replace("@LATE@", str(LATE))
         script = " ".join(script.split())  # a C shell takes a single line only
         return ("sh", "-c", script, "journal-windows", *self.matches())
 
@@ -172,12 +179,13 @@ def _in_one(output: Output) -> Iterator[dict[str, bytes]]:
     start = b""  # the cursor that must come next
     last: set[bytes] = set()  # the cursors of the step before, and of this one
     step: set[bytes] = set()
+    seen, late = b"", 0  # the last entry when the run was searched, and how many came after it
     gap = False
     for entry in read_export(unpack(output.stdout, JOURNAL_LIMIT)):
         if "FAILED" in entry:
             raise Unanswered(failure_of(output))
         if "FROM" in entry:
-            start = entry["FROM"]
+            start, seen = entry["FROM"], entry.get("SEEN", b"")
             last, step = step, set()
             gap = bool(last)
             continue
@@ -185,9 +193,14 @@ def _in_one(output: Output) -> Iterator[dict[str, bytes]]:
         if start and cursor != start:
             raise Unanswered("journalctl does not begin where it is told to")
         start = b""
+        late += seen in step
+        if late > LATE:
+            raise Unanswered(_TOO_MUCH)
         step.add(cursor)
         if cursor not in last:
             if gap:
                 entry[GAP] = b"1"
             yield entry
         gap = False
+    if seen and seen not in step and not output.cut:
+        raise Unanswered(_TOO_MUCH)
