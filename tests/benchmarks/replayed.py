@@ -20,7 +20,7 @@ def main(path):
             to, done = writers[pid]
             to.write(text.encode() + b"\n")
             done.read(1)
-    time.sleep(2)  # what came in minutes is written at once, and journald is behind; systemd's word comes last
+    time.sleep(2)  # what took minutes is written at once: journald is behind, and systemd has the last word
     os.kill(os.getpid(), signal.SIGKILL)
 
 
