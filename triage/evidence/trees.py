@@ -14,6 +14,15 @@ ABSENT = (
 )
 
 
+def places(root: str, module: str) -> tuple[str, ...]:
+    """The files below a package's directory that can be a module; none for what is no module of it."""
+    package, *parts = module.split(".")
+    if package != root.rpartition("/")[2] or not all(part.isidentifier() for part in parts):
+        return ()
+    stem = "/".join((root, *parts))
+    return (f"{stem}.py", f"{stem}/__init__.py") if parts else (f"{stem}/__init__.py",)
+
+
 class EvidenceTree:
     """Modules below one package's directory, e.g. `.../site-packages/sglang`. A SourceTree."""
 
@@ -27,11 +36,7 @@ class EvidenceTree:
     def read(self, module: str) -> SourceFile | None:
         if not self._root:
             raise Unanswered("the directory of the engine's package is not known")
-        package, *parts = module.split(".")
-        if package != self._root.rpartition("/")[2] or not all(part.isidentifier() for part in parts):
-            return None
-        stem = "/".join((self._root, *parts))
-        for path in (f"{stem}.py", f"{stem}/__init__.py") if parts else (f"{stem}/__init__.py",):
+        for path in places(self._root, module):
             answer = self._evidence.ask(file_in(self._container, path))
             if answer.value is not None:
                 if answer.partial:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from triage.evidence.asran import as_it_ran
 from triage.evidence.containers import container_of, file_in
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
+from triage.evidence.trees import places
 from triage.logs.model import Fault, Frame, Incident
 from triage.patching.model import Plan, SourceFile, SourceTree
 from triage.rules.checkpoint import CONFIG, Checkpoint, checkpoint_of
@@ -81,8 +82,11 @@ class Context:
         root = self.deployment.package_root.rstrip("/")
         if not root:
             return
-        paths = [frame.file for frame in self.frames.values() if frame.file.startswith(f"{root}/")]
-        paths += [f"{posixpath.dirname(root)}/{module.replace('.', '/')}.py" for module in modules]
+        wanted = list(modules)
+        for frame in self.frames.values():
+            with suppress(Unanswered):
+                wanted.append(module_of(frame.file, self.deployment))
+        paths = [path for module in wanted for path in places(root, module)[:1]]
         if config and self.ran.model.startswith("/"):
             paths.append(self.checkpoint.path(CONFIG))
         container = container_of(self.deployment)
