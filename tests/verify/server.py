@@ -35,6 +35,7 @@ class Served:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FakeServer
+    runs = False  # a request that counts
 
     def do_GET(self) -> None:
         if self.path == "/v1/models":
@@ -62,6 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.served.append(served)
             self.server.running += 1
             self.server.most_running = max(self.server.most_running, self.server.running)
+        self.runs = True
         try:
             self.server.together.wait(60)
             time.sleep(SLOW if body.get("prompt") == "slow" else self.server.ttft)
@@ -72,8 +74,13 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             pass  # the client hung up, as it should on some of this
         finally:
-            with self.server.lock:
-                self.server.running -= 1
+            self.ended()
+
+    def ended(self) -> None:
+        """Count the request no more: before its last byte, after which its client may send the next one."""
+        with self.server.lock:
+            self.server.running -= self.runs
+        self.runs = False
 
     def answer(self, served: Served) -> None:
         body, mode = served.body, self.server.mode
@@ -214,6 +221,8 @@ class Handler(BaseHTTPRequestHandler):
         self.piece(b"data: " + json.dumps(value).encode() + b"\n\n")
 
     def piece(self, data: bytes, last: bool = False) -> None:
+        if last:
+            self.ended()
         if self.close_connection and self.server.mode == "until close":
             self.raw(data)
         else:
@@ -225,6 +234,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, status: int, value: dict[str, Any]) -> None:
         data = json.dumps(value, indent=1).encode()
+        self.ended()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
