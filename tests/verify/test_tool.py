@@ -219,6 +219,24 @@ def test_it_ends_with_who_started_it(engine: Engine, tmp_path: Path, how: str):
         assert left(tmp_path) == []
 
 
+def test_it_ends_what_it_started_also_when_it_is_told_again_and_again(tmp_path: Path):
+    """As `timeout` does, which passes on to it what its whole group was sent already."""
+    begun = tmp_path / "begun"
+    started = "import os, subprocess; subprocess.run(['sh', '-c', 'echo $$ > %s; exec sleep 60'])"
+    job = {"commands": [[sys.executable, "-c", started % begun]], "environment": {}, "timeout": 60}
+    argv = [sys.executable, "-I", "-S", "-B", str(toolagent.__file__)]
+    for _ in range(5):
+        begun.unlink(missing_ok=True)
+        agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert agent.stdin is not None
+        with agent.stdin as stdin:
+            stdin.write(json.dumps(job).encode())
+        pid = int(wait_for(begun))
+        while agent.poll() is None:
+            agent.terminate()
+        wait_gone(pid)
+
+
 def test_an_engine_without_a_tool_is_refused():
     for deployment in (Deployment("x", python="/p"), Deployment("x", engine="sglang")):
         with pytest.raises(RefusedError, match="own benchmark"):

@@ -45,6 +45,9 @@ class Ended(Exception):
 
 
 def end(number: int, frame: object) -> None:
+    """Once: `timeout` passes on what the whole group was sent, and the ending itself must not be ended."""
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
     raise Ended
 
 
