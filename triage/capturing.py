@@ -14,7 +14,7 @@ import yaml
 from triage import pipeline, replay
 from triage.evidence.containers import container_of, file_in
 from triage.evidence.environment import compile_caches
-from triage.evidence.managers import about_units_of
+from triage.evidence.managers import about_unit_of
 from triage.evidence.pods import where_it_runs
 from triage.evidence.queries import (
     DiskFree,
@@ -108,7 +108,7 @@ def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
     if caches and not deployment.container:
         yield Places(caches)
     if deployment.unit:
-        questions = about_units_of(deployment.manager)
+        questions = about_unit_of(deployment)
         yield from (questions.properties(deployment.unit), questions.runs(deployment.unit))
         yield questions.journal(deployment.unit, deployment.invocation)
     if deployment.main_pid:

@@ -2,8 +2,8 @@
 
 The real ones are of CentOS 7 (219) and Ubuntu 18.04 and 20.04 (237, 245), of which no machine can be made
 here. What they lack is from systemd's NEWS: InvocationID since 232, NRestarts since 235, `--output-fields`
-since 236, `--grep` since 237, `busctl --json` since 240, ExecStartEx since 243, the invocation of a user's
-unit in the journal since 246.
+since 236, `--grep` since 237, `busctl --json` since 240, ExecStartEx since 243, LogNamespace= since 245,
+the invocation of a user's unit in the journal since 246.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ for word do
 done
 exec /usr/bin/journalctl "$@"
 """
-_UNIT_219 = "/usr/bin/systemctl \"$@\" | grep -av -e '^InvocationID=' -e '^NRestarts=' -e '^MemoryMax='\n"
+_UNIT_237 = "/usr/bin/systemctl \"$@\" | grep -av -e '^LogNamespace='\n"
+_UNIT_219 = f"{_UNIT_237.rstrip()} -e '^InvocationID=' -e '^NRestarts=' -e '^MemoryMax='\n"
 _BUS_237 = """\
 case " $* " in *ExecStartEx*) echo "Unknown interface or property ExecStartEx." >&2; exit 1 ;; esac
 """
@@ -47,17 +48,15 @@ def tools(version: int) -> dict[str, str]:
         return f'exec /usr/bin/{tool} "$@"\n'
 
     journal = {219: _JOURNAL_219, 245: _JOURNAL_245}.get(version, as_today("journalctl"))
-    newer = "--invocation*|--list-invocations|--truncate-newline|--output-fields*"
-    if version >= 236:
-        newer = newer.rpartition("|")[0]
+    since = {"--output-fields*": 236, "--grep*": 237, "--namespace*": 245, "--truncate-newline": 254}
+    since |= {"--invocation*": 257, "--list-invocations": 257}
+    newer = "|".join(option for option, release in since.items() if version < release)
     return {
-        f"/opt/systemd-{version}/journalctl": program(
-            "journalctl", newer + ("" if version >= 237 else "|--grep*"), journal
-        ),
+        f"/opt/systemd-{version}/journalctl": program("journalctl", newer, journal),
         f"/opt/systemd-{version}/systemctl": program(
             "systemctl",
             "--value" if version < 230 else "--none",
-            _UNIT_219 if version < 232 else as_today("systemctl"),
+            _UNIT_219 if version < 232 else _UNIT_237 if version < 245 else as_today("systemctl"),
         ),
         f"/opt/systemd-{version}/busctl": program(
             "busctl",

@@ -199,6 +199,16 @@ def test_a_unit_that_dies_or_hangs_ends_the_wait(host: Box, connection: Connecti
     assert result.reason == "ready, but one request failed: status 500: EngineDeadError"
 
 
+def test_a_unit_in_a_log_namespace_is_followed_there(host: Box, connection: Connection):
+    port = deployment(host).port
+    host.put("/etc/systemd/system/apart.service", UNIT.format(port=port, restart="LogNamespace=models"))
+    host.run(["systemctl", "daemon-reload"], check=True)
+    unit = dataclasses.replace(deployment(host, "apart.service"), log_namespace="models")
+    assert started(connection, unit).phases[-1].name == "ready"
+    start(host, "dies")
+    assert started(connection, unit).died
+
+
 def test_units_that_say_when_they_are_up(host: Box, connection: Connection):
     """By sd_notify, or by the end of their first process: with another command for a while, and hanging."""
     host.put("/opt/engine/sglang/launch_server.py", LAUNCH)
@@ -221,7 +231,7 @@ def test_units_that_say_when_they_are_up(host: Box, connection: Connection):
 
 def started(connection: Connection, unit: Deployment) -> Start:
     return restart_and_wait(
-        SystemdService(connection, unit.unit),
+        SystemdService(connection, unit.unit, log_namespace=unit.log_namespace),
         client_of(connection, unit),
         timeout=60,
         restart_budget=0,

@@ -365,6 +365,26 @@ def test_a_service_that_ended_well_and_then_lost_its_file(box: Box, evidence: Ev
     assert "last words" in messages(reader, "quiet")
 
 
+@pytest.mark.parametrize("user", ["engineer", "narrow"])
+def test_a_service_that_logs_in_a_namespace_of_its_own(
+    box: Box, evidence: Evidence, tmp_path: Path, user: str
+) -> None:
+    box.put("/etc/systemd/system/apart.service", DEAD.replace("[Service]", "[Service]\nLogNamespace=models"))
+    box.run("systemctl daemon-reload; systemctl restart apart", check=True)
+    box.run("until systemctl is-failed -q apart; do sleep 0.1; done; journalctl --sync", check=True)
+    asked = evidence(user, become=user == "narrow")
+    (apart,) = discover(asked, "apart")
+    told = messages(asked, "apart")
+    assert apart.log_namespace == "models"
+    assert told[0].startswith("Started apart.service")
+    assert "last words" in told
+    assert told[-1] == "apart.service: Failed with result 'signal'."
+    write_case(tmp_path / "case", asked, "apart")
+    replayed = RecordedEvidence(read_case(tmp_path / "case"))
+    assert discover(replayed, "apart") == (apart,)
+    assert messages(replayed, "apart") == told
+
+
 def test_a_captured_case_tells_the_same(evidence: Evidence, tmp_path: Path) -> None:
     asked = evidence("root")
     (live_answer,) = discover(asked, "dead")

@@ -10,7 +10,7 @@ from tests.evidence.conftest import ScriptedHost
 from triage.errors import UnreachableError
 from triage.evidence.logs import KERNEL, log_sources
 from triage.evidence.model import Deployment
-from triage.evidence.queries import Journal, JournalAccess, UnitRuns
+from triage.evidence.queries import Journal, JournalAccess, NamespaceJournal, UnitRuns
 from triage.hosts import Output
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
@@ -32,6 +32,29 @@ def test_the_journal_of_the_run_and_the_kernel_of_its_time(host: ScriptedHost) -
     (asked,) = [argv for argv in host.asked if "_TRANSPORT=kernel" in argv]
     assert "--since=@1795972507" in asked
     assert "--until=@1795972568" in asked
+
+
+APART = replace(UNIT, log_namespace="models")
+
+
+def test_the_journal_of_a_namespace_is_read_beside_the_systems(host: ScriptedHost) -> None:
+    asked = NamespaceJournal("kimi.service", RUN, "models").argv()
+    host.commands |= {" ".join(asked): (RECORDED / "journal").read_bytes(), "journalctl": b""}
+    (service,) = log_sources(host.evidence, APART)
+    assert b"server_args" in service.data
+    assert "--namespace=+models" in asked
+    assert {"--namespace=+models" in argv for argv in host.asked if "journal-windows" in argv} == {True}
+
+
+def test_a_journalctl_that_knows_no_namespaces_says_so(host: ScriptedHost) -> None:
+    apart = " ".join(NamespaceJournal("kimi.service", RUN, "models").argv())
+    host.commands[apart] = Output(1, b"", b"journalctl: unrecognized option '--namespace=+models'\n")
+    journal(host, RUN, (RECORDED / "journal").read_bytes())
+    host.commands["journalctl"] = b""
+    unread, service = log_sources(host.evidence, APART)
+    assert unread.name == "journal of kimi.service in namespace models"
+    assert "older than systemd 245" in unread.missing
+    assert service.data
 
 
 def test_a_kernel_log_that_cannot_be_read_says_why(host: ScriptedHost) -> None:

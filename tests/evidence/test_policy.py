@@ -7,7 +7,15 @@ import pytest
 from triage.evidence import queries
 from triage.evidence.model import Query
 from triage.evidence.policy import catalogue, sudoers
-from triage.evidence.queries import CATALOGUE, Journal, JournalAccess, KernelLog, ProcessEnvironment, UnitRuns
+from triage.evidence.queries import (
+    CATALOGUE,
+    Journal,
+    JournalAccess,
+    KernelLog,
+    NamespaceJournal,
+    ProcessEnvironment,
+    UnitRuns,
+)
 
 
 def test_the_catalogue_is_complete() -> None:
@@ -54,6 +62,7 @@ def allowed(line: str) -> bool:
 GRANTED = [
     Journal("sglang-kimi.service", "c915d3cfd26845938b76a4178eaab2e1"),
     Journal("vllm@1.service", "c915d3cfd26845938b76a4178eaab2e1"),
+    NamespaceJournal("a.service", "c915d3cfd26845938b76a4178eaab2e1", "kimi-2.6@1"),
     KernelLog(1795972507, 1795972568),
     UnitRuns("a.service"),
     ProcessEnvironment(4711),

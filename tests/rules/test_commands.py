@@ -47,6 +47,12 @@ def test_parts_that_lack_something_are_left_out() -> None:
     assert runnable("grep -E 'a; UNITS' x; df", UNKNOWN) == "grep -E 'a; UNITS' x; df"
 
 
+def test_commands_on_a_unit_in_a_log_namespace_read_that_too() -> None:
+    apart = context(deployment=replace(STORY, log_namespace="kimi<user-1>"))
+    asked = "journalctl '--namespace=+kimi<user-1>' -u kimi.service -b; journalctl -k"
+    assert runnable("journalctl -u UNIT -b; journalctl -k", apart) == asked
+
+
 @pytest.mark.parametrize(
     ("command", "asked"),
     [

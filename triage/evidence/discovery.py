@@ -294,6 +294,7 @@ class _Host:
             started=unit.started,
             restarts=unit.restarts,
             main_pid=unit.main_pid,
+            log_namespace=unit.log_namespace if unit.manager == "systemd" else "",
             argv=argv,
             environment=MappingProxyType(relevant(environment)),
             working_directory=unit.working_directory or "/",

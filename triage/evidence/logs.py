@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from triage.errors import UnreachableError
 from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of
-from triage.evidence.managers import about_units_of
+from triage.evidence.managers import about_unit_of, about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.outputs import BEGINNING, file_of_process, journal_holds_its_words, output_of
 from triage.evidence.queries import JournalAccess, KernelLog, TailFile
@@ -43,10 +44,10 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     if failed and failed != deployment.invocation:
         runs.insert(0, failed)
     at_last = 2 if deployment.state == "activating" else 1  # the run that failed before this start, too
-    sources = tuple(_journal(evidence, deployment, run, at_last) for run in runs)
+    sources = tuple(source for run in runs for source in _journal(evidence, deployment, run, at_last))
     if not _hold_its_words(sources) and deployment.manager == "systemd-user":
         # before systemd 246 journald knew no invocation of a user's unit
-        sources = (_journal(evidence, deployment, "", len(runs)),)
+        sources = tuple(_journal(evidence, deployment, "", len(runs)))
     if not _hold_its_words(sources):
         output = output_of(evidence, deployment, len(runs))
         sources = (*sources, output) if output else sources
@@ -66,19 +67,31 @@ def _hold_its_words(sources: Iterable[LogSource]) -> bool:
     return any(journal_holds_its_words(source.data[:]) for source in sources)
 
 
-def _journal(evidence: Evidence, deployment: Deployment, invocation: str, last_runs: int) -> LogSource:
-    """In windows where the host can find them, otherwise whole.
+def _journal(
+    evidence: Evidence, deployment: Deployment, invocation: str, last_runs: int
+) -> Iterator[LogSource]:
+    """Without an invocation, which systemd before 232 lacks, `last_runs` are told apart by their words.
 
-    Without an invocation, which systemd before 232 does not have, `last_runs` are told apart by their words.
+    Of a namespace that cannot be read there is a source without data that says why.
     """
-    unit, questions = deployment.unit, about_units_of(deployment.manager)
-    answer = evidence.ask(questions.windows(unit, invocation)) if invocation else None
-    if answer is None or not (answer.value or answer.partial):
-        answer = evidence.ask(questions.journal(unit, invocation))
+    unit, namespace = deployment.unit, deployment.log_namespace
+    answer = _lines(evidence, deployment, invocation)
+    if answer.value is None and namespace:
+        yield LogSource(f"journal of {unit} in namespace {namespace}", b"", missing=answer.missing)
+        answer = _lines(evidence, replace(deployment, log_namespace=""), invocation)
     if answer.value is None:
         raise _unreadable(evidence, unit, answer)
     data = answer.value.encode("utf-8", "replace")
-    return LogSource(f"journal of {unit}", data, answer.partial, last_runs=0 if invocation else last_runs)
+    yield LogSource(f"journal of {unit}", data, answer.partial, last_runs=0 if invocation else last_runs)
+
+
+def _lines(evidence: Evidence, deployment: Deployment, invocation: str) -> Answer[str]:
+    """The journal of a run: in windows where the host can find them, otherwise whole."""
+    questions = about_unit_of(deployment)
+    answer = evidence.ask(questions.windows(deployment.unit, invocation)) if invocation else None
+    if answer is None or not (answer.value or answer.partial):
+        answer = evidence.ask(questions.journal(deployment.unit, invocation))
+    return answer
 
 
 def _failed_run(evidence: Evidence, deployment: Deployment) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
+from triage.evidence.model import Deployment
 from triage.evidence.queries import (
     Journal,
     JournalWindows,
+    NamespaceJournal,
+    NamespaceJournalWindows,
     UnitCommand,
     UnitProperties,
     UnitRuns,
@@ -20,11 +25,13 @@ from triage.evidence.queries import (
 
 @dataclass(frozen=True)
 class Questions:
+    """`journal` and `windows` are asked with a unit and an invocation."""
+
     properties: type[UnitProperties]
     command: type[UnitCommand]
     runs: type[UnitRuns]
-    journal: type[Journal]
-    windows: type[JournalWindows]
+    journal: Callable[[str, str], Journal]
+    windows: Callable[[str, str], JournalWindows]
 
 
 _SYSTEM = Questions(UnitProperties, UnitCommand, UnitRuns, Journal, JournalWindows)
@@ -34,3 +41,15 @@ _USER = Questions(UserUnitProperties, UserUnitCommand, UserUnitRuns, UserJournal
 def about_units_of(manager: str) -> Questions:
     """By a deployment's `manager`."""
     return _USER if manager == "systemd-user" else _SYSTEM
+
+
+def about_unit_of(deployment: Deployment) -> Questions:
+    """Those that read its journal where it is."""
+    questions, namespace = about_units_of(deployment.manager), deployment.log_namespace
+    if not namespace:
+        return questions
+    return replace(
+        questions,
+        journal=partial(NamespaceJournal, namespace=namespace),
+        windows=partial(NamespaceJournalWindows, namespace=namespace),
+    )

@@ -11,6 +11,7 @@ from triage.evidence.queries import (
     Journal,
     JournalAccess,
     KernelLog,
+    NamespaceJournal,
     ProcessDirectory,
     ProcessEnvironment,
     ProcessOutput,
@@ -19,9 +20,19 @@ from triage.evidence.queries import (
 
 # What may be granted: it reads the journal and /proc, whatever stands for the parameters. Reading any
 # file, or running an interpreter, as root would be root itself.
-GRANTABLE = (JournalAccess, Journal, KernelLog, UnitRuns, ProcessEnvironment, ProcessDirectory, ProcessOutput)
+GRANTABLE = (
+    JournalAccess,
+    Journal,
+    NamespaceJournal,
+    KernelLog,
+    UnitRuns,
+    ProcessEnvironment,
+    ProcessDirectory,
+    ProcessOutput,
+)
 _PARAMETERS = {
     "UNIT.service": r"[A-Za-z0-9:_.@-]+",
+    "=+NAMESPACE ": r"=\+[A-Za-z0-9:_.@-]+ ",
     "=RUN ": "=[0-9a-f]{32} ",
     "/PID/": "/[0-9]+/",
     "@SECONDS": "@[0-9]+",

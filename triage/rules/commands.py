@@ -11,6 +11,8 @@ import shlex
 from collections.abc import Mapping
 from datetime import timedelta
 
+from triage.evidence.model import Deployment
+from triage.evidence.queries.namespaces import in_namespace
 from triage.rules.context import Context
 from triage.rules.placeholders import fill, placeholders
 
@@ -33,7 +35,7 @@ def _of_service(part: str, context: Context) -> str:
     part = _SINCE.sub(_moment(context) or ("-b" if "journalctl" in part else ""), part).rstrip()
     deployment = context.deployment
     if "UNIT" not in part or context.ran.unit:
-        return _of_user(part) if deployment.manager == "systemd-user" else part
+        return _of_user(part) if deployment.manager == "systemd-user" else _in_namespace(part, deployment)
     if deployment.manager in ("docker", "podman"):
         name = shlex.quote(deployment.name)
         part = _JOURNAL.sub(lambda _: f"{deployment.manager} logs {name} 2>&1", part)
@@ -51,6 +53,13 @@ def _of_user(part: str) -> str:
     """Put to the systemd of the user: `systemctl --user`, `journalctl --user-unit`."""
     part = re.sub(r"\b(?:sudo )?systemctl (?=[a-z-]+ UNIT\b)", "systemctl --user ", part)
     return part.replace("journalctl -u UNIT", "journalctl --user-unit UNIT")
+
+
+def _in_namespace(part: str, deployment: Deployment) -> str:
+    if not deployment.log_namespace:
+        return part
+    option = shlex.quote(in_namespace(deployment.log_namespace))
+    return part.replace("journalctl -u UNIT", f"journalctl {option} -u UNIT")
 
 
 def _moment(context: Context) -> str:

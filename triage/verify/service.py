@@ -11,6 +11,7 @@ from typing import Protocol
 
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.model import Deployment
+from triage.evidence.queries.namespaces import in_namespace
 from triage.evidence.queries.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output
 from triage.hosts.there import there
@@ -68,7 +69,8 @@ class Service(Protocol):
 class SystemdService:
     """A systemd unit. Restarting one needs root: a connection as root, or one that becomes root.
 
-    `own`: of the connecting user's own systemd, where it needs nothing.
+    `own`: of the connecting user's own systemd, where it needs nothing. `log_namespace`: that in which
+    it logs, of journald.
     """
 
     _PROPERTIES = (
@@ -76,7 +78,7 @@ class SystemdService:
         "ExecMainCode,ExecMainStatus"
     )
 
-    def __init__(self, connection: Connection, unit: str, own: bool = False) -> None:
+    def __init__(self, connection: Connection, unit: str, own: bool = False, log_namespace: str = "") -> None:
         if not re.fullmatch(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*", unit):
             raise UsageError(
                 "verify",
@@ -87,6 +89,7 @@ class SystemdService:
         self.name = unit
         self._connection = connection
         self._own = own
+        self._namespace = (in_namespace(log_namespace),) if log_namespace else ()
 
     def state(self) -> ServiceState:
         output = self._systemctl("ask for the state of", "show", f"--property={self._PROPERTIES}")
@@ -115,6 +118,7 @@ class SystemdService:
 
     def follow(self, run: str, timeout: float) -> Iterator[bytes]:
         follow = ("journalctl", "--quiet", "--no-pager", "--follow", "--no-tail", "--all", "--output=cat")
+        follow = (*follow, *self._namespace)
         return self._connection.stream((*follow, f"_SYSTEMD_INVOCATION_ID={run}"), timeout=timeout)
 
     def _systemctl(self, doing: str, *arguments: str) -> Output:
@@ -238,7 +242,9 @@ def service_of(connection: Connection, deployment: Deployment) -> Service | None
             return PodService(connection, pod_of(connection, tool, id), deployment.name)
         return ContainerService(connection, tool, id, deployment.name)
     own = deployment.manager == "systemd-user"
-    return SystemdService(connection, deployment.unit, own) if deployment.unit else None
+    if not deployment.unit:
+        return None
+    return SystemdService(connection, deployment.unit, own, deployment.log_namespace)
 
 
 def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[str, ...]]:

@@ -40,6 +40,24 @@ def test_the_canonical_text_has_no_environment_but_what_matters() -> None:
     assert unit.environment == {"NCCL_DEBUG": "a b"}
 
 
+@pytest.mark.parametrize(
+    ("told", "namespace"),
+    [
+        ("models", "models"),
+        ("kimi-2.6@<host-1>", "kimi-2.6@<host-1>"),
+        ("", ""),
+        ("*", ""),
+        ("../x", ""),
+        ("a b; reboot", ""),
+        ("\x1b[31m", ""),
+        ("x" * 256, ""),
+    ],
+)
+def test_the_journal_namespace_of_a_unit_is_a_name_or_none(ask: Ask, told: str, namespace: str) -> None:
+    shown = f"Id=a.service\nLogNamespace={told}\n".encode()
+    assert ask(UnitProperties("a.service"), stdout=shown).log_namespace == namespace
+
+
 def test_an_argument_with_newlines_does_not_part_a_unit(ask: Ask) -> None:
     shown = (
         b"MainPID=1\nExecStart={ path=/bin/sh ; argv[]=/bin/sh -c a\n\nb=1\n ; ignore_errors=no ; }\n"

@@ -39,6 +39,7 @@ from triage.evidence.queries.machine import (
     MemoryInfo,
     OsRelease,
 )
+from triage.evidence.queries.namespaces import NamespaceJournal, NamespaceJournalWindows
 from triage.evidence.queries.process import (
     Belonging,
     PipedOutput,
@@ -81,6 +82,8 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UnitRuns("UNIT.service"),
     JournalWindows("UNIT.service", "RUN"),
     Journal("UNIT.service", "RUN"),
+    NamespaceJournalWindows("UNIT.service", "RUN", "NAMESPACE"),
+    NamespaceJournal("UNIT.service", "RUN", "NAMESPACE"),
     UserServiceUnits(),
     UserUnitProperties("UNIT.service"),
     UserUnitCommand("UNIT.service"),
@@ -155,6 +158,8 @@ __all__ = [
     "Listener",
     "ListeningPorts",
     "MemoryInfo",
+    "NamespaceJournal",
+    "NamespaceJournalWindows",
     "NodeContainers",
     "OsRelease",
     "PipedOutput",

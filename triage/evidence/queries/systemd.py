@@ -15,6 +15,7 @@ them. Seen with systemd 252.
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import string
@@ -52,6 +53,7 @@ PROPERTIES = (
     "DropInPaths",
     "StandardOutput",
     "StandardError",
+    "LogNamespace",
     "NeedDaemonReload",
     "ConditionResult",
     "ConditionTimestamp",
@@ -89,6 +91,7 @@ class Unit:
     environment_files: tuple[str, ...] = ()
     working_directory: str = ""
     user: str = ""
+    log_namespace: str = ""
     started: str = ""
     ended: str = ""
     fragment: str = ""
@@ -280,6 +283,7 @@ def _unit(block: Mapping[str, str]) -> Unit:
         ),
         working_directory=block.get("WorkingDirectory", "").lstrip("!-"),
         user=block.get("User", ""),
+        log_namespace=_namespace(block.get("LogNamespace", "")),
         started=_time(block.get("ExecMainStartTimestamp", "")),
         ended=ended,
         fragment=block.get("FragmentPath", ""),
@@ -287,6 +291,11 @@ def _unit(block: Mapping[str, str]) -> Unit:
         unmet=block.get("ConditionResult") == "no" and block.get("ConditionTimestamp", "") != "",
         properties=MappingProxyType(dict(block)),
     )
+
+
+def _namespace(name: str) -> str:
+    """The name, where it can be one: that of an instance of a unit. In a case it may have a `<host-1>`."""
+    return name if re.fullmatch(r"[A-Za-z0-9:_.\\@<>-]{1,255}", name) else ""
 
 
 def _exec_start(value: str) -> tuple[str, tuple[str, ...]]:
