@@ -134,8 +134,8 @@ def _lost(unit: str, count: int) -> str:
     """What a hole in a journal means, and how the next one is prevented."""
     return (
         f"journald did not keep {count} messages of {unit}, which came faster than its limit: what failed "
-        f"first may be among them; to keep all: systemctl edit {unit}, there LogRateLimitIntervalSec=0 under "
-        "[Service] (before systemd 240 RateLimitIntervalSec=0 in journald.conf)"
+        f"first may be among them; to keep all: systemctl edit {unit}, there LogRateLimitBurst=10000000 "
+        "under [Service] (before systemd 240 RateLimitIntervalSec=0 in journald.conf)"
     )
 
 
