@@ -77,6 +77,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     """
     from triage.evidence.asran import as_it_ran
     from triage.evidence.containers import container_of
+    from triage.evidence.cuts import NotingCuts
     from triage.evidence.discovery import discover
     from triage.evidence.logs import log_sources
     from triage.evidence.pods import where_it_runs
@@ -88,14 +89,16 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.rules.nearest import nearest
     from triage.unitrecord import incident_of, restarts_of
 
-    if logs:
-        found = discover(evidence, unit) if unit else ()
-        deployment, others = (found[0] if found else Deployment(name=logs[0].name)), []
-        sources = logs
-    else:
-        deployment, *others = discover(evidence, unit)
-        evidence = where_it_runs(evidence, deployment)
-        sources = log_sources(evidence, deployment)
+    evidence = cuts = NotingCuts(evidence)
+    with cuts.in_errors():
+        if logs:
+            found = discover(evidence, unit) if unit else ()
+            deployment, others = (found[0] if found else Deployment(name=logs[0].name)), []
+            sources = logs
+        else:
+            deployment, *others = discover(evidence, unit)
+            evidence = where_it_runs(evidence, deployment)
+            sources = log_sources(evidence, deployment)
     unread = {source.name: source.missing for source in sources if source.missing}
     told = told_by([source for source in sources if not source.missing])
     incidents = told.incidents
@@ -121,9 +124,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
             near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
         findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses), near))
     notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
-    notes += [
-        f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
-    ]
+    notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
+    notes += cuts.notes
     notes += [_lost(unit, count) for unit, count in told.lost.items()]
     if incidents:
         deployment = as_it_ran(deployment, incidents[-1].facts)

@@ -58,6 +58,25 @@ def test_endless_answers_cost_little_and_are_called_endless(tmp_path: Path) -> N
     assert int(done.stderr.split()[-1]) < 600 * 1024  # KiB
 
 
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_list_that_never_ends_is_called_cut(tmp_path: Path, serves: bool) -> None:
+    words = SERVE if serves else ("/bin/sleep", "9")
+    (tmp_path / "unit").write_text(unit_text("kimi.service", ExecStart=exec_start(*words)))
+    (tmp_path / "ps").write_text(ps_text((1, 0, "root", "/sbin/init")))
+    put_programs(
+        tmp_path / "bin",
+        {
+            "systemctl": f"cat {tmp_path}/unit; yes Id=other.service",
+            "ps": f"cat {tmp_path}/ps",
+            "journalctl": "echo __REALTIME_TIMESTAMP=1795969341368758; echo MESSAGE=ok; echo",
+        },
+    )
+    done = triage("diagnose", "local", "--format", "json", env=on_path(tmp_path / "bin"))
+    assert done.returncode == (0 if serves else 3), done.stderr
+    told = json.loads(done.stdout)["notes"] if serves else [done.stderr]
+    assert "service-units: the answer was cut (it is longer than 8 MiB)" in told[0]
+
+
 def test_every_question_has_a_limit_that_fits_it() -> None:
     logs = (Journal, JournalWindows, KernelLog, TailFile, ContainerLog, PodLog)
     clusters = (NodeContainers, ClusterContainers)  # every pod's whole description

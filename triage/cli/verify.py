@@ -155,12 +155,15 @@ def verify_on(
     Raises RefusedError while somebody else verifies the same service.
     """
     from triage import pipeline
+    from triage.evidence.cuts import NotingCuts
     from triage.evidence.discovery import discover
     from triage.evidence.live import LiveEvidence
     from triage.verify import run
     from triage.verify.exclusion import alone
 
-    deployment = discover(LiveEvidence(connection), unit)[0]
+    evidence = NotingCuts(LiveEvidence(connection))
+    with evidence.in_errors():
+        deployment = discover(evidence, unit)[0]
     options = replace(options, patches=_patches_in_place(connection, deployment))
     with (
         alone(connection, deployment) as note,
@@ -168,7 +171,8 @@ def verify_on(
         _told_when_cut(shown, connection.name) as on_event,
     ):
         result = run.verify(connection, deployment, options, on_event)
-    result = replace(result, notes=(*result.notes, *deployment.disagreements, *filter(None, [note])))
+    notes = (*deployment.disagreements, *evidence.notes, *filter(None, [note]))
+    result = replace(result, notes=(*result.notes, *notes))
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
