@@ -90,6 +90,27 @@ def test_both_streams_of_a_log_in_the_order_of_their_times(ask: Ask) -> None:
         ask(ContainerLog("docker", ID), code=1, stderr=b"Error: no such container\n")
 
 
+# What crictl 1.32 says beside the log, where it has no configuration.
+WARNINGS = rb"""time="2026-11-29T20:31:03Z" level=warning msg="Config \"/etc/crictl.yaml\" does not exist"
+time="2026-11-29T20:31:03Z" level=warning msg="runtime connect using default endpoints: [unix:///run/c.sock]"
+time="2026-11-29T20:31:05Z" level=error msg="validate service connection: no such file or directory"
+W1129 20:31:05.404931    1520 logs.go:388] "Incomplete line in log file" path="/var/log/pods/0.log" line="Tr"
+"""
+
+
+@pytest.mark.parametrize("tool", ["docker", "podman", "crictl"])
+def test_the_tools_own_words_are_no_lines_of_the_log(ask: Ask, tool: Any) -> None:
+    err = b"2026-11-29T20:31:04.734399000+01:00 IndexError: list index out of range\n"
+    out = b"2026-11-29T20:31:04.730533000+01:00 Load weight begin.\n"
+    assert ask(ContainerLog(tool, ID), stderr=WARNINGS + err).encode() == err
+    assert ask(ContainerLog(tool, ID), stdout=out, stderr=WARNINGS + err).encode() == out + err
+    assert ask(ContainerLog(tool, ID), stdout=out, stderr=WARNINGS).encode() == out
+    fatal = b'time="2026-11-29T20:31:05Z" level=fatal msg="rpc error: code = NotFound"\n'
+    with pytest.raises(Unanswered, match=r"\Arpc error: code = NotFound\Z"):
+        ask(ContainerLog(tool, ID), code=1, stderr=WARNINGS + fatal)
+    assert ask(ContainerLog(tool, ID), code=1, stderr=err + fatal).encode() == err  # which it was cut after
+
+
 def archived(name: str, data: bytes = b"x=\xff\n", **more: Any) -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:

@@ -10,6 +10,17 @@
     2026-11-29T20:31:04.730533000Z [2026-11-29 20:30:01 TP0] Load weight begin.
 
 (podman 4.3.1; docker puts a slash before the name, and counts restarts in the same place.)
+
+What a container wrote on its standard error comes on that of the tool, among the tool's own words, which have
+no time before them:
+
+    $ crictl logs --timestamps 41a906fa14a2...
+    time="2026-11-29T23:24:33Z" level=warning msg="Config \\"/etc/crictl.yaml\\" does not exist, ..."
+    time="2026-11-29T23:24:33Z" level=warning msg="runtime connect using default endpoints: [unix:///run/..."
+    2026-11-29T23:24:12.730533000Z IndexError: list index out of range
+
+(kubernetes-sigs/cri-tools, cmd/crictl/main.go and pkg/common/config.go, 1.32; with `debug: true` in its
+configuration all answers of the runtime are told as well. podman warns in the same form, kubectl in its own.)
 """
 
 from __future__ import annotations
@@ -38,6 +49,7 @@ LINES = 200_000
 LOG_LIMIT = 64 * MEBI
 LOG_TIMEOUT = 120.0  # seconds
 MAX_CONTAINERS = 256
+_TIMED = re.compile(rb"\d{4}-\d\d-\d\dT")
 _ID = re.compile(r"[0-9a-f]{12,64}")
 _OWN_MEMORY = ("", "private", "shareable", None)
 
@@ -100,6 +112,7 @@ class Containers(Query[tuple[str, ...]]):
     purpose: ClassVar[str] = "find inference services that run in containers, and those that died there"
     absence: ClassVar[str] = "a service in a container counts as a plain process"
     privilege: ClassVar[str] = NEEDS
+    limit: ClassVar[int] = MEBI
 
     tool: Tool
 
@@ -161,13 +174,13 @@ class ContainerLog(Query[str]):
         return (self.tool, "logs", "--timestamps", "--tail", str(LINES), self.id)
 
     def decode(self, output: Output) -> str:
-        if output.code != 0 and not output.cut and not output.stdout:
+        lines = [line for line in output.stdout.split(b"\n") if line]
+        errors = [line for line in output.stderr.split(b"\n") if _TIMED.match(line)]
+        if output.code != 0 and not output.cut and not lines + errors:
             raise Unanswered(failure_of(output))
-        streams = (output.stdout, output.stderr)
-        lines = [line for data in streams for line in data.split(b"\n") if line]
-        if all(streams):
-            lines.sort(key=lambda line: line[:30])  # the time, of which every digit is given
-        return b"".join(line + b"\n" for line in lines).decode("utf-8", "surrogateescape")
+        if lines and errors:
+            lines = sorted(lines + errors, key=lambda line: line[:30])  # the time, every digit is given
+        return b"".join(line + b"\n" for line in lines or errors).decode("utf-8", "surrogateescape")
 
     def parse(self, text: str) -> str:
         return text
