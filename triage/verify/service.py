@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from triage.errors import RefusedError, UnreachableError, UsageError
-from triage.evidence.model import Deployment
+from triage.evidence.model import Deployment, last_words
 from triage.evidence.queries.namespaces import in_namespace
 from triage.evidence.queries.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output
@@ -273,8 +273,7 @@ def reason_of(output: Output) -> str:
     """Why a command failed, in its own last words."""
     if output.cut:
         return "it took too long" if output.cut == "time" else "it printed too much"
-    words = text_of(output.stderr).strip().splitlines()
-    return words[-1][:300] if words else f"exit status {output.code}"
+    return last_words(output)
 
 
 def refused(output: Output) -> bool:

@@ -1,14 +1,19 @@
 """The cluster's answers are recorded: kubectl 1.32, Kubernetes 1.20.2, containerd 1.6.20.
 
-Those of the node are the same containerd's, asked over the CRI as tests/e2e/pods does it, and written as
-crictl writes them.
+Those of the node are the same containerd's, asked over the CRI as tests/e2e/containers does it, and written
+as crictl writes them. `crictl-*` is what crictl 1.32 says on standard error, by its source
+(kubernetes-sigs/cri-tools, cmd/crictl/main.go and container.go, pkg/common/config.go) and by issues that
+quote it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +66,51 @@ def test_one_container_is_no_list_and_older_releases_print_one_after_the_other(a
     assert one.name == "llm/revived-0/engine"
     twice = recorded("node-containers-one") * 2
     assert ask(NodeContainers(("1", "2")), stdout=twice) == (one, one)
+
+
+def test_one_that_has_gone_is_left_out(ask: Ask) -> None:
+    query = NodeContainers(("a" * 64, "b" * 64))
+    gone = Output(
+        1, recorded("node-containers-one"), recorded("crictl-gone")
+    )  # before 1.31 those before it are told
+    assert query.falls_short(gone)
+    assert not query.falls_short(Output(0, recorded("node-containers"), recorded("crictl-gone")))
+    assert not query.falls_short(Output(1, b"", b"connect: permission denied"))
+    assert query.lesser()[:2] == ("sh", "-c")
+    assert query.lesser()[-2:] == query.ids
+    assert NodeContainers(("a" * 64,)).lesser() == ()
+
+
+def test_each_is_asked_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crictl = tmp_path / "crictl"
+    crictl.write_text(
+        '#!/bin/sh\n[ "$*" != "inspect --output json gone" ] && printf \'{"id": "%s"}\\n\' "$4"\n'
+    )
+    crictl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    done = subprocess.run(NodeContainers(("1", "gone", "2")).lesser(), capture_output=True, check=True)
+    assert done.stdout == b'{"id": "1"}\n{"id": "2"}\n'
+
+
+def test_one_that_was_not_started_and_one_whose_process_is_long_gone(ask: Ask) -> None:
+    told = json.loads(recorded("node-containers-one"))
+    never = "0001-01-01T00:00:00Z"
+    told["status"] |= {"state": "CONTAINER_CREATED", "startedAt": never, "finishedAt": never, "user": None}
+    (created,) = ask(NodeContainers(("1",)), stdout=json.dumps(told).encode())
+    assert (created.state, created.started, created.ended) == ("created", "", "")
+    told["status"] |= {"state": "CONTAINER_EXITED", "exitCode": -1, "startedAt": "2026-11-30T00:24:07+01:00"}
+    (ended,) = ask(NodeContainers(("1",)), stdout=json.dumps(told).encode())  # CRI-O, without its exit status
+    assert (ended.pid, ended.exit_code, ended.started) == (None, -1, "2026-11-29T23:24:07+00:00")
+
+
+def test_the_place_that_may_not_be_read_is_told(ask: Ask) -> None:
+    """Where there is no configuration, the last place that is tried is not the one that counts."""
+    said = recorded("crictl-no-rights")
+    with pytest.raises(Unanswered, match=r'\Avalidate .*"unix:///run/containerd/.* permission denied"\Z'):
+        ask(Containers("crictl"), code=1, stderr=said)
+    lines = said.splitlines(keepends=True)
+    with pytest.raises(Unanswered, match=r"cri-dockerd.sock: connect: no such file or directory\"\Z"):
+        ask(Containers("crictl"), code=1, stderr=lines[0] + lines[-1])
 
 
 def test_containers_of_a_cluster(ask: Ask) -> None:
@@ -158,8 +208,10 @@ def test_a_file_in_a_pod(ask: Ask) -> None:
     on_node = ReadPodFile("crictl", "41a9", "/m/x.py")
     assert on_node.argv()[:5] == ("crictl", "exec", "41a9", "sh", "-c")
     assert ask(on_node, stdout=b"x=\xff\n") == "x=\udcff\n"
-    for said in (IN_A_POD, ON_A_NODE):
+    for said in (IN_A_POD, ON_A_NODE, recorded("crictl-no-rights").splitlines(keepends=True)[0] + ON_A_NODE):
         with pytest.raises(Unanswered, match=r"\Acat: /m/x.py: No such file or directory\Z"):
             ask(on_node, code=1, stderr=said)
+    with pytest.raises(Unanswered, match="get the status of containers"):
+        ask(on_node, code=1, stderr=recorded("crictl-gone"))
     with pytest.raises(Unanswered, match="container not found"):
         ask(query, code=1, stderr=b'error: unable to upgrade connection: container not found ("engine")\n')

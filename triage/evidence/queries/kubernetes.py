@@ -12,7 +12,16 @@
                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "..."}},
                     "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", ...}}}]}}, ...]}
 
-crictl describes one container by an object, several by a list, or when it is older one after the other.
+crictl describes one container by an object, several by a list, or before 1.31 one after the other. Where one
+of them has gone meanwhile, the list is not printed at all, and those before 1.31 end there. `startedAt` and
+`finishedAt` of one that has not come so far are of the year 1. (kubernetes-sigs/cri-tools,
+cmd/crictl/container.go and util.go, of 1.20, 1.29 and 2026; cri-o/cri-o, server/container_status.go.)
+
+    # crictl inspect --output json 5d1c0a... 41a906...
+    E1129 23:24:33.404931    1520 log.go:32] "ContainerStatus from runtime service failed" err="rpc error"
+    time="2026-11-29T23:24:33Z" level=fatal msg="get the status of containers: get container status: rpc
+        error: code = NotFound desc = an error occurred when try to find container \\"5d1c0a...\\": not found"
+
 In Kubernetes a container that has ended is never started again: each start is a new one, and its log its own.
 """
 
@@ -58,7 +67,10 @@ _SIZES = {
     "Gi": 1 << 30,
     "Ti": 1 << 40,
 }
-_OF_THE_TOOL = re.compile(r"command terminated with exit code|.{0,80}level=|FATA\[|Defaulted container")
+_OF_THE_TOOL = re.compile(
+    r"command terminated with exit code|.{0,80}level=|FATA\[|Defaulted container"
+    r"|[IWEF]\d{4} [\d:.]+ +\d+ \w+\.go:"
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,14 @@ class NodeContainers(Query[tuple[Container, ...]]):
 
     def argv(self) -> tuple[str, ...]:
         return ("crictl", "inspect", "--output", "json", *self.ids)
+
+    def lesser(self) -> tuple[str, ...]:
+        """Each by itself, where one has gone meanwhile."""
+        each = 'for id do crictl inspect --output json "$id"; done; :'
+        return ("sh", "-c", each, "sh", *self.ids) if len(self.ids) > 1 else ()
+
+    def falls_short(self, output: Output) -> bool:
+        return bool(output.code) and b"NotFound" in output.stderr
 
     def decode(self, output: Output) -> str:
         """One JSON object a line, with nothing but what is asked for: environments hold secrets."""
@@ -214,6 +234,7 @@ def _of_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
     spec = _mapping(info.get("runtimeSpec"))
     process = _mapping(spec.get("process"))
     image = _mapping(status.get("image"))
+    state = _STATES.get(str(status.get("state")), "unknown")
     words = [labels.get(f"io.kubernetes.{word}") for word in ("pod.namespace", "pod.name", "container.name")]
     id = status.get("id")
     if not all(map(_is_name, words)) or not isinstance(id, str) or not _ID.fullmatch(id):
@@ -230,8 +251,8 @@ def _of_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
         "argv": _words(process.get("args")),
         "environment": relevant({name: value for name, equals, value in pairs if equals}),
         "directory": process.get("cwd"),
-        "state": _STATES.get(str(status.get("state")), "unknown"),
-        "pid": info.get("pid"),
+        "state": state,
+        "pid": info.get("pid") if state == "running" else None,
         "code": status.get("exitCode"),
         "reason": status.get("reason"),
         "error": status.get("message"),
