@@ -233,6 +233,49 @@ def test_a_node_whose_runtime_may_not_be_asked_says_so(node: ScriptedHost) -> No
         discover(node.evidence, "llm/kimi")
 
 
+def test_a_crictl_that_does_not_find_the_runtime_says_what_to_do(node: ScriptedHost) -> None:
+    """Without a configuration: 1.25 (kubernetes-sigs/cri-tools, issue 1089), and 1.20 for a log alone."""
+    lost = (
+        b'time="2026-11-29T23:24:33Z" level=fatal msg="listing containers: rpc error: code = Unavailable '
+        b"desc = connection error: desc = "
+        b'\\"transport: Error while dialing dial unix /var/run/dockershim.sock: connect: no such file\\""\n'
+    )
+    told = node.commands["crictl ps"]
+    node.commands |= {"crictl ps": Output(1, b"", lost), "ps": ps_text((445, 1, "root", "/usr/bin/kubelet"))}
+    with pytest.raises(
+        UnreachableError, match=r"dockershim.*name the runtime-endpoint in its /etc/crictl\.yaml"
+    ):
+        discover(node.evidence)
+    late = b'time="2026-11-29T23:24:33Z" level=fatal msg="context deadline exceeded"\n'
+    node.commands |= {"crictl ps": told, "crictl logs": Output(1, b"", late)}
+    with pytest.raises(UnreachableError, match="deadline exceeded; name the runtime-endpoint"):
+        pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "llm/serves")
+
+
+def test_a_container_that_goes_between_the_list_and_the_description_hides_no_other(
+    node: ScriptedHost,
+) -> None:
+    gone = b'time="2026-11-29T23:24:33Z" level=fatal msg="rpc error: code = NotFound"\n'
+    node.commands |= {
+        "crictl inspect": Output(1, b"", gone),
+        "sh -c for id do": node.commands["crictl inspect"],
+    }
+    assert KIMI in [each.name for each in discover(node.evidence)]
+
+
+def test_containers_that_nobody_can_be_asked_of_are_said(laptop: ScriptedHost) -> None:
+    del laptop.commands["kubectl get pods"]
+    shim = "/usr/bin/containerd-shim-runc-v2 -namespace default -id 7aed -address /run/c.sock"
+    for commands in (("/usr/bin/containerd",), ("/usr/bin/containerd", "/usr/bin/dockerd", shim)):
+        laptop.commands["ps"] = ps_text(*((each + 1, 0, "root", word) for each, word in enumerate(commands)))
+        with pytest.raises(UnreachableError, match=r"nerdctl or ctr .* give its log with --log FILE"):
+            discover(laptop.evidence)
+    laptop.commands["ps"] = ps_text((1, 0, "root", "/usr/bin/containerd"), (2, 0, "root", "/usr/bin/dockerd"))
+    with pytest.raises(UnreachableError) as error:
+        discover(laptop.evidence)
+    assert "nerdctl" not in error.value.happened
+
+
 def test_a_cluster_is_asked_where_nothing_serves_here(laptop: ScriptedHost) -> None:
     found = discover(laptop.evidence)
     assert {each.manager for each in found} == {"kubectl"}

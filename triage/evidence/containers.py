@@ -41,6 +41,8 @@ TOOLS: tuple[Tool, ...] = ("docker", "podman", "crictl", "kubectl")
 MONITORS: dict[str, Daemon] = {"dockerd": "docker", "conmon": "podman"}
 KUBELETS = ("kubelet", "k3s", "kubelite")
 OF_A_KUBELET = " -namespace k8s.io "  # the shim of containerd, which outlives both
+OF_CONTAINERD = re.compile(r"\S*containerd-shim\S* -namespace (?!k8s\.io |moby )\S+ ")
+LOST = re.compile(r"\.sock\b(?!.*permission denied)|context deadline exceeded")
 CLEAN = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)  # as systemd counts them
 
 _MADE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz0-9]{1,10})?-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]{1,10})")
@@ -93,6 +95,19 @@ def is_node(commands: Sequence[str]) -> bool:
 
 def has_kubelet(commands: Iterable[str]) -> bool:
     return any(posixpath.basename(command.partition(" ")[0]) in KUBELETS for command in commands)
+
+
+def has_others(commands: Sequence[str]) -> bool:
+    """Whether containerd has containers that nerdctl or ctr may have made, which nobody here asks."""
+    programs = {posixpath.basename(command.partition(" ")[0]) for command in commands}
+    is_alone = "containerd" in programs and "dockerd" not in programs and not is_node(commands)
+    return is_alone or any(map(OF_CONTAINERD.match, commands))
+
+
+def said_by_crictl(missing: str) -> str:
+    """Why crictl gave no answer, with what to do where it did not find the runtime."""
+    hint = "; name the runtime-endpoint in its /etc/crictl.yaml" if LOST.search(missing) else ""
+    return f"{missing}{hint}"
 
 
 def on_node(evidence: Evidence) -> tuple[Container, ...]:

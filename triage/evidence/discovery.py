@@ -23,9 +23,11 @@ from triage.evidence.containers import (
     chosen,
     container_deployment,
     containers,
+    has_others,
     in_cluster,
     is_node,
     names_of,
+    said_by_crictl,
     serves,
 )
 from triage.evidence.environment import relevant
@@ -58,6 +60,7 @@ NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their
 UNSTARTABLE = {"not-found": "its unit file is gone", "masked": "it is masked"}
 CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
 GET_PODS = "kubectl get pods --all-namespaces"
+OTHERS = "what nerdctl or ctr has started in a container is not looked for: give its log with --log FILE"
 LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
 
@@ -105,6 +108,7 @@ class _Host:
         self.belongs = {pid: self._belongs(pid) for pid in serving}
         commands = [each.args for each in self.by_pid.values()]
         self.is_node = is_node(commands)
+        self.others = f"; {OTHERS}" if has_others(commands) else ""
         self.containers = containers(evidence, commands)
 
     def why_none(self) -> str:
@@ -118,14 +122,14 @@ class _Host:
         why = "may not be read by this user" if unread else "tells of no run"
         hint = f"; {idle} would, but does not run, and the journal {why}" if idle else ""
         hint += f"; the user units of {others} are only told to them" if others else ""
-        hint += self._unasked()
+        hint += self._unasked() + self.others
         return f"no service unit and no process runs SGLang or vLLM{hint}"
 
     def _unasked(self, namespace: str = "") -> str:
         """What stands between us and pods that may be there; where one was named, a missing kubectl too."""
         crictl = self.evidence.ask(Containers("crictl")) if self.is_node else None
         kubectl = self.evidence.ask(ClusterContainers(namespace))
-        said = [f"crictl: {crictl.missing}"] if crictl and crictl.missing else []
+        said = [f"crictl: {said_by_crictl(crictl.missing)}"] if crictl and crictl.missing else []
         no_word = ("",) if namespace else ("", NOT_THERE)
         said += [f"kubectl: {kubectl.missing}"] if kubectl.missing not in no_word else []
         return f"; pods are not told of ({'; '.join(said)})" if said else ""
@@ -190,7 +194,7 @@ class _Host:
         names = [unit.id for unit in self.service_units()]
         names += [each.name for each in (*_serving(self.containers), *_serving(pods))]
         names += [f"pid {process.pid}" for process in self.plain_processes()]
-        known = f"inference services there: {', '.join(names) or 'none'}"
+        known = f"inference services there: {', '.join(names) or 'none'}{self.others}"
         if "/" in name:
             why = f"no pod is known by that{self._unasked(name.partition('/')[0])}; {known}"
             return UsageError("finding the pod", f"{name} on {host}", why, GET_PODS)

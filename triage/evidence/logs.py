@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from triage.errors import UnreachableError
-from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of
+from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of, said_by_crictl
 from triage.evidence.managers import about_unit_of, about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.outputs import BEGINNING, file_of_process, journal_holds_its_words, output_of
@@ -169,6 +169,8 @@ def _without_log(
     found = details_of(evidence, tool, id)
     why = [missing or "it is empty", deployment.state, found.error if found else ""]
     next = "give its log file with --log FILE"
+    if tool == "crictl":
+        why[0] = said_by_crictl(why[0])
     if tool == "kubectl":
         namespace, pod, _ = id.split("/")
         next = f"kubectl describe pod --namespace {namespace} {pod}"

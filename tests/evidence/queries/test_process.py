@@ -144,6 +144,8 @@ def test_a_process_that_is_gone(evidence: LiveEvidence) -> None:
         (b"0::/system.slice/docker-0123456789ab.scope\n", "", "docker-0123456789ab.scope"),
         (b"0::/machine.slice/libpod-0123.scope/container\n", "", "libpod-0123.scope"),
         (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-9.scope\n", "", "kubepods.slice"),
+        (b"0::/system.slice/nerdctl-0123.scope\n", "", "nerdctl-0123.scope"),
+        (b"0::/default/%s\n" % (b"c" * 64), "", "c" * 64),  # of nerdctl or ctr, without systemd
         (b"0::/machine.slice/systemd-nspawn@b.service/payload\n", "", "systemd-nspawn@b.service"),
         (b"", "", ""),
         (b"garbage\n::\n", "", ""),

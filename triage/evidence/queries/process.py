@@ -34,7 +34,8 @@ _OF_A_PROGRAM = re.compile(r"(?P<name>.+?)(?:[._-](?:std)?(?:out|err|error))?(?P
 """`kimi.log`, `kimi.err.log`; `kimi-stdout---supervisor-XXXX.log` is what supervisord calls it by itself."""
 
 _CONTAINER = re.compile(
-    r"docker-|libpod-|podman-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@|payload\Z"
+    r"docker-|libpod-|podman-|nerdctl-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@"
+    r"|payload\Z|[0-9a-f]{64}\Z"
 )
 _OF_PROC = re.compile(r"(\d+) (\d+) (\S+) @(\d+) (.*)")
 # Without a program for each process but tr: there can be thousands. A kernel's thread has no arguments.
