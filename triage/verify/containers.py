@@ -64,7 +64,7 @@ class ContainerService:
         )
 
     def restart(self) -> None:
-        self._run("restart", "restart", f"--time={STOP_GRACE}", timeout=STOP_GRACE + 60)
+        self._run("restart", "restart", "-t", str(STOP_GRACE), timeout=STOP_GRACE + 60)
 
     def follow(self, run: str, timeout: float) -> Iterator[bytes]:
         argv = (self._tool, "logs", "--follow", "--since", run, self._id)
