@@ -23,5 +23,13 @@ run --name loops --env START=dies --restart always $serve --tp 2
 run --name serves --stop-timeout 2 $serve --port "$port"
 SCRIPT
 sh /run/serve 31795
+greedy="podman run --detach --network host --name greedy --env START=oom"
+serve="lmsysorg/sglang:v0.5.11 python3 -m sglang.launch_server --model-path /models/kimi"
+$greedy --memory 64m $serve
 su --login ops -c 'mkdir -p .config/containers; echo [storage] >.config/containers/storage.conf
     echo "driver = \"vfs\"" >>.config/containers/storage.conf; sh /run/serve 31796'
+# A user's containers have no limits of their own here: the kernel kills in the group that they are started in.
+group=/sys/fs/cgroup/memory/libpod_parent/ops
+mkdir -p "$group"
+echo 256M >"$group/memory.limit_in_bytes"
+(echo 0 >"$group/cgroup.procs" && su --login ops -c "$greedy $serve")

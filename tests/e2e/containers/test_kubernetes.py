@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.local import LocalConnection
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+CRICTL = "/usr/local/bin/crictl"
+CONFIGURATION = "runtime-endpoint: unix:///run/containerd/containerd.sock"
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")
 
 
@@ -31,6 +34,42 @@ def test_on_its_node(node: Box, triage: Triage) -> None:
     assert greedy["incidents"][0]["verdict"]["category"] == "host-oom"
     assert greedy["restarts"]["count"] > 0
     assert greedy["restarts"]["result"] == "oom-kill"
+
+
+@pytest.fixture
+def played(node: Box, place: Path) -> Iterator[Callable[..., None]]:
+    """Lets crictl be that of another minor version, with a configuration or without."""
+    real = place / "kubernetes" / "bin" / "crictl"
+
+    def play(age: int, configuration: str = "") -> None:
+        script = f"cat >/etc/crictl.yaml; [ -s /etc/crictl.yaml ] || rm /etc/crictl.yaml; rm {CRICTL}; "
+        script += f"echo '#!/bin/sh\nCRICTL_AGE={age} exec {real} \"$@\"' >{CRICTL}; chmod +x {CRICTL}"
+        node.run(["sh", "-c", script], stdin=configuration, check=True)
+
+    yield play
+    node.run(["sh", "-c", f"rm -f /etc/crictl.yaml {CRICTL}; ln -s {real} {CRICTL}"], check=True)
+
+
+@pytest.mark.parametrize("age", [20, 28])
+def test_on_its_node_with_an_older_crictl(
+    node: Box, triage: Triage, played: Callable[..., None], age: int
+) -> None:
+    played(age, CONFIGURATION)
+    kimi = triage(node, "diagnose", "gpu01", "--unit", "kimi", code=1)
+    assert kimi["incidents"][-1]["initiator"]["type"] == "IndexError"
+    assert kimi["restarts"]["loop"]
+    revived = triage(node, "diagnose", "gpu01", "--unit", "llm/revived-0", code=1)
+    assert "the start before" in revived["incidents"][0]["initiator"]["position"]["source"]
+    assert revived["deployment"]["version"] == "0.5.11"
+
+
+def test_a_crictl_that_does_not_find_the_runtime(
+    node: Box, triage: Triage, played: Callable[..., None]
+) -> None:
+    played(25)
+    assert "name the runtime-endpoint" in triage(node, "diagnose", "gpu01", "--unit", "llm/kimi", code=2)
+    played(20)
+    assert "name the runtime-endpoint" in triage(node, "diagnose", "gpu01", "--unit", "llm/serves-0", code=3)
 
 
 def test_on_its_node_without_rights_and_with(node: Box, triage: Triage) -> None:

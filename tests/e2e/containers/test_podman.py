@@ -29,6 +29,17 @@ def test_what_died_and_what_dies_again_and_again(podman: Box, triage: Triage, wh
 
 
 @EACH
+def test_what_was_killed_for_its_memory(podman: Box, triage: Triage, where: str) -> None:
+    """podman before 5.0 does not find what conmon leaves of it, and says `"OOMKilled": false`."""
+    greedy = triage(podman, "diagnose", where, "--unit", "greedy", code=1)
+    assert (greedy["deployment"]["result"], greedy["deployment"]["exit_status"]) == ("signal", "137")
+    commands = [
+        remedy["command"] for each in greedy["incidents"][0]["diagnoses"] for remedy in each["remedies"]
+    ]
+    assert any("journalctl -k" in command for command in commands)  # which knows, as a box's does not
+
+
+@EACH
 def test_a_service_is_proven_and_not_changed(podman: Box, triage: Triage, where: str) -> None:
     found = triage(podman, "diagnose", where, "--unit", "serves")
     assert found["deployment"]["version"] == "0.5.11"
