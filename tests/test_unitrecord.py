@@ -8,8 +8,9 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost, exec_start, unit_text
 from triage import pipeline
-from triage.evidence.queries import Journal, ServiceUnits, UnitProperties, UnitRuns
+from triage.evidence.queries import Journal, ServiceUnits, UnitProperties, UnitRuns, UnmetConditions
 from triage.evidence.queries.journal import FAILED, STARTED
+from triage.hosts import Output
 from triage.report import text
 
 UNIT, RUN = "kimi.service", "0" * 31 + "1"
@@ -106,6 +107,27 @@ def test_a_service_that_was_stopped_did_not_fail(host: ScriptedHost, knowledge: 
     report, printed = diagnosed(host, knowledge)
     assert report.incidents == ()
     assert "No incident" in printed
+
+
+@pytest.mark.parametrize(
+    ("state", "before"), [("inactive", []), ("inactive", ["success"]), ("failed", ["signal"])]
+)
+def test_a_start_that_was_skipped_is_the_last_incident_and_hides_none_before(
+    host: ScriptedHost, knowledge: pipeline.Knowledge, state: str, before: list[str]
+) -> None:
+    died = KILLED if state == "failed" else {}
+    log = [said(0, SERVES)] if before else []
+    skipped = {"ConditionResult": "no", "ConditionTimestamp": "Sun 2026-11-29 17:06:00 UTC"}
+    serve(host, *log, **{**died, **skipped, "ActiveState": state})
+    status = b"   `- ConditionPathExists=/srv/models was not met\n"
+    host.commands[" ".join(UnmetConditions(UNIT).argv())] = Output(3, status)
+    report, printed = diagnosed(host, knowledge)
+    *earlier, skip = [found.incident.initiator for found in report.incidents]
+    assert [fault and fault.type for fault in earlier] == [result for result in before if result != "success"]
+    assert skip is not None
+    assert (skip.type, skip.message) == ("condition", "ConditionPathExists=/srv/models was not met")
+    assert report.incidents[-1].diagnoses[0].rule == "unit-condition-unmet"
+    assert ("could not be read: it holds no line" in printed) is not bool(before)
 
 
 def test_a_healthy_unit_has_no_incident_and_no_restarts(

@@ -87,7 +87,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.logs import told_by, was_stopped
     from triage.rules import engine
     from triage.rules.nearest import nearest
-    from triage.unitrecord import incident_of, restarts_of
+    from triage.unitrecord import incident_of, restarts_of, skip_of
 
     evidence = cuts = NotingCuts(evidence)
     with cuts.in_errors():
@@ -111,6 +111,9 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     if not incidents and not logs:
         recorded = incident_of(deployment, restarts)
         incidents = (recorded,) if recorded and not was_stopped(sources) else ()
+    facts = incidents[-1].facts if incidents else {}
+    if skip := None if logs else skip_of(deployment):
+        incidents = (*incidents, skip)
     if logs and incidents and not deployment.engine:
         deployment = deployment_from_log(evidence, logs[0].name, incidents[-1].facts, frame_files(incidents))
     deployment = with_traceback_paths(deployment, frame_files(incidents))
@@ -127,8 +130,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
     notes += cuts.notes
     notes += [_lost(unit, count) for unit, count in told.lost.items()]
-    if incidents:
-        deployment = as_it_ran(deployment, incidents[-1].facts)
+    deployment = as_it_ran(deployment, facts)
     return Report(evidence.origin, deployment, tuple(findings), tuple(others), restarts, tuple(notes))
 
 

@@ -77,14 +77,8 @@ def incident_of(deployment: Deployment, restarts: Restarts | None) -> Incident |
         return None
     status = deployment.exit_status if _has_ended(deployment) else ""
     recorder = deployment.manager if deployment.container else "systemd"
-    fault = Fault(
-        kind="service",
-        type=result,
-        message=f"{_exited(result, status)}Failed with result '{result}'",
-        position=Position(f"{recorder}'s record of {deployment.unit or deployment.name}", 0),
-        role="initiator",
-        because=(f"{recorder} recorded it", "the log of the run does not tell why"),
-    )
+    message = f"{_exited(result, status)}Failed with result '{result}'"
+    fault = _fault(recorder, deployment, result, message, "the log of the run does not tell why")
     mark = fingerprint(deployment.engine, fault)
     started = _time(deployment.started)
     return Incident(
@@ -95,6 +89,26 @@ def incident_of(deployment: Deployment, restarts: Restarts | None) -> Incident |
         initiator=fault,
         faults=(fault,),
         count=restarts.count if restarts else 1,
+    )
+
+
+def skip_of(deployment: Deployment) -> Incident | None:
+    """That systemd did not start it when it was to; None where it did, or tried."""
+    if not deployment.skipped:
+        return None
+    fault = _fault("systemd", deployment, "condition", deployment.skipped, "the service was not started")
+    mark = fingerprint(deployment.engine, fault)
+    return Incident(mark[:8], mark, None, None, fault, (fault,))
+
+
+def _fault(recorder: str, deployment: Deployment, type: str, message: str, because: str) -> Fault:
+    return Fault(
+        kind="service",
+        type=type,
+        message=message,
+        position=Position(f"{recorder}'s record of {deployment.unit or deployment.name}", 0),
+        role="initiator",
+        because=(f"{recorder} recorded it", because),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.cli.command import triage
 from tests.e2e.box import Box
 from triage.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
@@ -207,6 +209,32 @@ def test_a_unit_in_a_log_namespace_is_followed_there(host: Box, connection: Conn
     assert started(connection, unit).phases[-1].name == "ready"
     start(host, "dies")
     assert started(connection, unit).died
+
+
+def test_a_unit_that_systemd_skips_ends_the_wait_at_once_with_the_condition(host: Box, tmp_path: Path):
+    """Also where systemd forgets the unit then, which nothing wants, and the journal alone tells of it."""
+    unit = TOLD.format(kind="simple", port=deployment(host).port).replace("START=ready", "START=hangs")
+    unit = f"[Unit]\nConditionPathExists=/run/its models\n{unit}[Install]\nWantedBy=multi-user.target\n"
+    host.put("/opt/engine/sglang/launch_server.py", LAUNCH)
+    for name in ("wanted", "unwanted"):
+        host.put(f"/etc/systemd/system/{name}.service", unit)
+    host.run("systemctl daemon-reload; systemctl enable -q wanted; mkdir '/run/its models'", check=True)
+    host.run("systemctl start wanted; rmdir '/run/its models'", check=True)
+    reach = ("-F", str(host.ssh_config()), "--format", "json")
+    for name in ("wanted", "unwanted"):
+        about = (host.name, "--unit", name, *reach)
+        done = triage("verify", *about, "--timeout", "600", env={**os.environ, "HOME": str(tmp_path)})
+        assert done.returncode == 1, done.stderr
+        told = json.loads(done.stdout)
+        assert told["start"]["failure"].startswith("it was not started: inactive")
+        assert told["start"]["seconds"] < 60
+        for diagnosis in (told["diagnosis"], json.loads(triage("diagnose", *about).stdout)):
+            (incident,) = diagnosis["incidents"]
+            assert incident["diagnoses"][0]["rule"] == "unit-condition-unmet"
+            assert "ConditionPathExists=/run/its models" in incident["initiator"]["message"]
+        case = str(tmp_path / name)
+        triage("capture", *about[:-2], "-o", case)
+        assert triage("diagnose", "--case", case).returncode == 1
 
 
 def test_units_that_say_when_they_are_up(host: Box, connection: Connection):

@@ -21,6 +21,7 @@ from triage.evidence.queries import (
     UnitCommand,
     UnitProperties,
     UnitRuns,
+    UnmetConditions,
     UserServiceUnits,
     UserUnitProperties,
 )
@@ -635,19 +636,57 @@ def test_what_is_forgotten_is_not_asked_for_where_a_service_is_found(dead: Scrip
     assert KnownServiceUnits().argv() not in dead.asked
 
 
+THEN = "Sun 2026-11-29 17:00:00 UTC"
+STATUS = b"""\
+* kimi.service - ConditionX=y was not met
+     Active: inactive (dead)
+  Condition: start condition failed at Sun 2026-11-29 17:00:00 UTC; 7s ago
+             |- ConditionPathExists=!/run/no models was not met
+             `- ConditionUser=|root was not met
+"""
+UNMET = "ConditionPathExists=!/run/no models, ConditionUser=|root was not met"
+SKIP = (
+    "__REALTIME_TIMESTAMP=1795971800000000\nMESSAGE_ID=39f53479d3a045ac8e11786248231fbf\nINVOCATION_ID=\n"
+    "MESSAGE=kimi.service - Kimi was skipped because of an unmet condition check (ConditionUser=root).\n\n"
+)
+SKIPPED = "kimi.service - Kimi was skipped because of an unmet condition check (ConditionUser=root)"
+
+
 @pytest.mark.parametrize(
-    ("result", "when", "said"),
+    ("shown", "status", "why"),
     [
-        ("no", "Sun 2026-11-29 17:00:00 UTC", True),
-        ("no", "", False),  # nobody has looked: it was never to be started
-        ("yes", "Sun 2026-11-29 17:00:00 UTC", False),
+        ({"ConditionResult": "no", "ConditionTimestamp": THEN}, STATUS, UNMET),
+        (
+            {"AssertResult": "no", "AssertTimestamp": THEN},
+            b" AssertPathExists=/x was not met\n",
+            "AssertPathExists=/x was not met",
+        ),
+        ({"ConditionResult": "no", "ConditionTimestamp": THEN}, b"", SKIPPED),  # after a daemon-reload
+        ({"Result": "exec-condition", "ConditionResult": "yes"}, b"", "its ExecCondition= said no"),
+        ({"ConditionResult": "no", "ConditionTimestamp": ""}, STATUS, ""),  # it was never to be started
+        ({"ConditionResult": "yes", "ConditionTimestamp": THEN}, STATUS, ""),
+        ({"ConditionResult": "no", "ConditionTimestamp": THEN, "ActiveState": "active"}, STATUS, ""),
     ],
 )
-def test_a_unit_that_systemd_skipped_says_so(dead: ScriptedHost, result: str, when: str, said: bool) -> None:
-    skipped = {"ActiveState": "inactive", "ConditionResult": result, "ConditionTimestamp": when}
-    starting(dead, *SERVE, **skipped)
+def test_a_unit_that_systemd_skipped_says_why(
+    dead: ScriptedHost, shown: dict[str, str], status: bytes, why: str
+) -> None:
+    starting(dead, *SERVE, **{"ActiveState": "inactive", **shown})
+    dead.commands[" ".join(UnmetConditions("kimi.service").argv())] = Output(3, status)
+    dead.commands[" ".join(UnitRuns("kimi.service").argv())] = RUN + SKIP
     (found,) = discover(dead.evidence)
-    assert any("a condition of it is not met" in each for each in found.disagreements) is said
+    assert found.skipped == why
+    assert any(why in each for each in found.disagreements) is bool(why)
+
+
+def test_a_unit_that_was_skipped_and_forgotten_is_found_by_the_journal(forgotten: ScriptedHost) -> None:
+    for before, invocation in (("", ""), (RUN, "a" * 32)):
+        forgotten.commands[" ".join(UnitRuns("kimi.service").argv())] = before + SKIP
+        (found,) = discover(forgotten.evidence)
+        assert (found.name, found.skipped, found.invocation) == ("kimi.service", SKIPPED, invocation)
+    forgotten.commands[" ".join(UnitRuns("kimi.service").argv())] = SKIP + RUN
+    (found,) = discover(forgotten.evidence)
+    assert found.skipped == ""
 
 
 def test_a_unit_that_is_no_more_is_what_the_journal_holds_of_it(dead: ScriptedHost) -> None:

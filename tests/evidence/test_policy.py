@@ -49,7 +49,7 @@ def test_no_command_of_the_catalogue_changes_anything() -> None:
     assert [words[-3:-1] for words in pods if words[0] == "exec"] == [("cat", "--")]
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "sudo"} == {("-n", "-l")}
     assert {query.argv()[1:] for query in CATALOGUE if query.argv()[0] == "python3"} == {("--version",)}
-    assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show"}
+    assert {query.argv()[1] for query in CATALOGUE if query.argv()[0] == "systemctl"} == {"show", "status"}
     assert not [query for query in CATALOGUE if {"-delete", "-exec", "-fprint"} & set(query.argv())]
 
 

@@ -149,9 +149,11 @@ def test_a_start_that_never_happens_is_said():
     refused = ServiceState("failed", "a", None, "failed, result start-limit-hit")
     readiness, _ = play(OLD, refused)
     assert readiness.start.failure == "it was not started: failed, result start-limit-hit"
+    assert readiness.start.died  # so that it is diagnosed
     stopping = ServiceState("deactivating", "a", 7, "deactivating", pending=True)
     readiness, _ = play(OLD, stopping, timeout=1)
     assert readiness.start.failure == "no new start within 1 s: deactivating"
+    assert not readiness.start.died
 
 
 @pytest.mark.parametrize(("budget", "runs"), [(0, ["b"]), (1, ["b", "c"]), (2, ["b", "c", "d"])])

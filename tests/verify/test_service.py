@@ -188,6 +188,8 @@ def test_the_states_of_a_unit():
     )
     assert (looping.dead, looping.restarting, looping.pending) == (True, True, True)
     assert looping.detail == "activating, result exit-code, status 1, to be started again"
+    skipped = state("ActiveState=inactive\nResult=success\nConditionResult=no\nConditionTimestamp=Mon\nJob=")
+    assert (skipped.dead, skipped.detail) == (True, "inactive, a condition of its unit is not met")
     with pytest.raises(UnreachableError, match="masked"):
         state("LoadState=masked\nActiveState=inactive")
 

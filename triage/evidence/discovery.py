@@ -58,7 +58,7 @@ SESSION_HOSTS = ("sshd", "cron", "crond", "atd")
 SUPERVISORS = ("supervisord", "circusd", "runsvdir", "svscan", "s6-svscan")
 NOT_THEIRS = (*SESSION_HOSTS, *SUPERVISORS)  # what runs below them is not their service
 UNSTARTABLE = {"not-found": "its unit file is gone", "masked": "it is masked"}
-CONDITIONS = "journalctl -u {0} -n 20; systemctl cat {0}"
+SKIPPABLE = ("inactive", "failed", "")  # "": systemd knows nothing of it
 GET_PODS = "kubectl get pods --all-namespaces"
 OTHERS = "what nerdctl or ctr has started in a container is not looked for: give its log with --log FILE"
 LIST_UNITS = "systemctl list-units --type=service --all"
@@ -312,9 +312,10 @@ class _Host:
             reload = f"systemctl {'--user ' if unit.manager == 'systemd-user' else ''}daemon-reload"
             said = f"{unit.fragment} has changed since systemd read it ({reload})"
             deployment = replace(deployment, disagreements=(said,))
-        if unit.unmet and unit.active_state == "inactive":
-            where = CONDITIONS.format(shlex.quote(unit.id))
-            said = f"systemd did not start it: a condition of it is not met ({where})"
+        if unit.unmet and unit.active_state in SKIPPABLE:
+            deployment = replace(deployment, skipped=self._why_skipped(unit))
+        if deployment.skipped:
+            said = f"systemd did not start it when it was to: {deployment.skipped}"
             deployment = replace(deployment, disagreements=(*deployment.disagreements, said))
         if trial := on_trial(unit):
             deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
@@ -361,11 +362,22 @@ class _Host:
 
     def _last_run(self, deployment: Deployment) -> Deployment:
         """systemd forgets a unit that nothing needs any more; the journal does not."""
-        runs = self.evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value
-        if not runs:
+        runs = self.evidence.ask(about_units_of(deployment.manager).runs(deployment.unit)).value or ()
+        if runs and deployment.state in SKIPPABLE:
+            deployment = replace(deployment, skipped=runs[-1].skipped)
+        last = next((run for run in reversed(runs) if run.invocation), None)
+        if last is None:
             return deployment
-        last = runs[-1]
         return replace(deployment, invocation=last.invocation, started=last.started, result=last.result)
+
+    def _why_skipped(self, unit: Unit) -> str:
+        if unit.result == "exec-condition":
+            return "its ExecCondition= said no"
+        questions = about_units_of(unit.manager)
+        if unmet := self.evidence.ask(questions.unmet(unit.id)).value:
+            return f"{', '.join(unmet)} was not met"
+        runs = self.evidence.ask(questions.runs(unit.id)).value  # a daemon-reload forgets which one it was
+        return (runs[-1].skipped if runs else "") or "a condition of its unit was not met"
 
     def _users(self, deployment: Deployment) -> Users:
         """Where we are root, the service's own user, or nobody, where that user exists only while the service

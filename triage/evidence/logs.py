@@ -31,8 +31,17 @@ def log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, 
     A kernel log that cannot be read is a source without data that says why. Where systemd has started it
     anew after a failure, the run that failed comes first. What a unit sends to a file instead of the journal
     is read there. Raises UnreachableError when the log cannot be read, or is empty and the service manager
-    does not say either how the run ended: silence is not health.
+    does not say either how the run ended, or why it was none: silence is not health.
     """
+    try:
+        return _log_sources(evidence, deployment)
+    except UnreachableError as error:
+        if not deployment.skipped:
+            raise
+        return (LogSource(f"journal of {deployment.unit}", b"", missing=error.happened),)
+
+
+def _log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource, ...]:
     container = container_of(deployment)
     if container:
         logs = tuple(_container_logs(evidence, deployment, *container))

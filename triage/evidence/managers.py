@@ -15,11 +15,13 @@ from triage.evidence.queries import (
     UnitCommand,
     UnitProperties,
     UnitRuns,
+    UnmetConditions,
     UserJournal,
     UserJournalWindows,
     UserUnitCommand,
     UserUnitProperties,
     UserUnitRuns,
+    UserUnmetConditions,
 )
 
 
@@ -30,12 +32,15 @@ class Questions:
     properties: type[UnitProperties]
     command: type[UnitCommand]
     runs: type[UnitRuns]
+    unmet: type[UnmetConditions]
     journal: Callable[[str, str], Journal]
     windows: Callable[[str, str], JournalWindows]
 
 
-_SYSTEM = Questions(UnitProperties, UnitCommand, UnitRuns, Journal, JournalWindows)
-_USER = Questions(UserUnitProperties, UserUnitCommand, UserUnitRuns, UserJournal, UserJournalWindows)
+_SYSTEM = Questions(UnitProperties, UnitCommand, UnitRuns, UnmetConditions, Journal, JournalWindows)
+_USER = Questions(
+    UserUnitProperties, UserUnitCommand, UserUnitRuns, UserUnmetConditions, UserJournal, UserJournalWindows
+)
 
 
 def about_units_of(manager: str) -> Questions:

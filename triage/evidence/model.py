@@ -204,6 +204,7 @@ class Deployment:
     image: str = ""  # of the container
     node: str = ""  # of a pod that is reached from another machine, through kubectl
     last_run: EndedRun | None = None  # of a container that was started again
+    skipped: str = ""  # why systemd did not start a unit when it was to, which is no failure: its conditions
     log_namespace: str = ""  # of journald, in which a system unit logs; "" for the host's own journal
 
     @property

@@ -304,6 +304,8 @@ _SERVICE_MANAGER: tuple[Symptom, ...] = (
         "how the service manager saw the end", _result, by="unsigned"),
     Symptom("Active: failed (Result: ", rf"\s*Active: failed \(Result: (?P<result>{_RESULTS})\)", "service",
         "", _SERVICE, "how the service manager saw the end", _result, by="unsigned"),
+    Symptom("was not met", r"\W{0,60}(?P<said>(?:Condition|Assert)[A-Z]\w{1,40}=.{1,1000} was not met)$",
+        "service", "condition", _ROOT, "systemd did not start it", _said, by="unsigned"),
     Symptom("killed by the OOM killer", _UNIT + "A process of this unit has been killed by the OOM killer",
         "service", "oom-kill", _ROOT, "systemd says that the OOM killer ended a process", _of_service),
     Symptom(" due to memory ", r"Killed /\S{1,300} due to memory (?:pressure|used)", "service", "oom-kill",

@@ -12,6 +12,7 @@ from typing import Protocol
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.model import Deployment, last_words
 from triage.evidence.queries.namespaces import in_namespace
+from triage.evidence.queries.systemd import is_unmet
 from triage.evidence.queries.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output
 from triage.hosts.there import there
@@ -75,7 +76,7 @@ class SystemdService:
 
     _PROPERTIES = (
         "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ControlPID,Job,"
-        "ExecMainCode,ExecMainStatus"
+        "ExecMainCode,ExecMainStatus,ConditionResult,ConditionTimestamp,AssertResult,AssertTimestamp"
     )
 
     def __init__(self, connection: Connection, unit: str, own: bool = False, log_namespace: str = "") -> None:
@@ -297,6 +298,8 @@ def _in_words(found: dict[str, str]) -> str:
         words.append(f"status {status}{name}")
     if _restarts(found):
         words.append("to be started again")
+    if found.get("ActiveState") in ("inactive", "failed") and is_unmet(found):
+        words.append("a condition of its unit is not met")
     return ", ".join(words)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from triage.evidence.model import Unanswered
 from triage.evidence.queries import Journal, KernelLog, UnitRuns
-from triage.evidence.queries.journal import COREDUMP, read_export
+from triage.evidence.queries.journal import COREDUMP, STARTED, read_export
 from triage.hosts import Output
 
 Ask = Callable[..., Any]
@@ -125,3 +125,22 @@ def test_runs_of_a_service_that_keeps_dying(ask: Ask) -> None:
 def test_a_run_that_was_stopped(ask: Ask) -> None:
     (run,) = ask(UnitRuns("vllm.service"), "unit-runs-vllm")
     assert run.result == "success"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Condition check resulted in SGLang being skipped.",  # systemd 247
+        "a.service - SGLang was skipped because of an unmet condition check (ConditionUser=x).",  # 252
+        "a.service was skipped because no trigger condition checks were met.",
+        "a.service skipped, unmet condition check ConditionPathExists=/srv/models ready",  # 257
+        "Assertion failed for a.service - SGLang.",
+    ],
+)
+def test_a_start_that_was_skipped_is_no_run_and_counts_while_it_is_the_last(ask: Ask, said: str) -> None:
+    start = {"MESSAGE_ID": STARTED.encode(), "INVOCATION_ID": RUN.encode(), "MESSAGE": b"Started skipped x."}
+    skip = {**start, "MESSAGE": said.encode()}  # a unit keeps the invocation of its last run
+    run, last = ask(UnitRuns("a.service"), stdout=export(start, skip))
+    assert (run.invocation, last.invocation, last.skipped) == (RUN, "", said.rstrip("."))
+    (run,) = ask(UnitRuns("a.service"), stdout=export(skip, start))
+    assert (run.invocation, run.skipped) == (RUN, "")

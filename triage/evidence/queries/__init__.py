@@ -9,6 +9,7 @@ from typing import Any
 
 from triage.evidence.model import Query
 from triage.evidence.queries.access import JournalAccess, PythonVersion, SudoRights
+from triage.evidence.queries.conditions import UnmetConditions, UserUnmetConditions
 from triage.evidence.queries.containers import (
     Container,
     ContainerDetails,
@@ -80,6 +81,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UnitProperties("UNIT.service"),
     UnitCommand("UNIT.service"),
     UnitRuns("UNIT.service"),
+    UnmetConditions("UNIT.service"),
     JournalWindows("UNIT.service", "RUN"),
     Journal("UNIT.service", "RUN"),
     NamespaceJournalWindows("UNIT.service", "RUN", "NAMESPACE"),
@@ -88,6 +90,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     UserUnitProperties("UNIT.service"),
     UserUnitCommand("UNIT.service"),
     UserUnitRuns("UNIT.service"),
+    UserUnmetConditions("UNIT.service"),
     UserJournalWindows("UNIT.service", "RUN"),
     UserJournal("UNIT.service", "RUN"),
     KernelLog(0, 0),
@@ -192,11 +195,13 @@ __all__ = [
     "UnitCommand",
     "UnitProperties",
     "UnitRuns",
+    "UnmetConditions",
     "UserJournal",
     "UserJournalWindows",
     "UserServiceUnits",
     "UserUnitCommand",
     "UserUnitProperties",
     "UserUnitRuns",
+    "UserUnmetConditions",
     "WhoAmI",
 ]

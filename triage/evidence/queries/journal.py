@@ -13,6 +13,7 @@ its bytes. The canonical form is one JSON object a line, with `MESSAGE` always a
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +56,11 @@ FAILED = "d9b373ed55a64feb8242e02dbe79a49c"
 
 _JOURNALCTL = ("journalctl", "--no-pager", "--all", "--output=export")
 _FIELDS_OPTION = "--output-fields"  # of systemd 236 and newer; without it all fields come
-_OF_RUNS = ("MESSAGE_ID", "INVOCATION_ID", "USER_INVOCATION_ID", "UNIT_RESULT")
+_OF_RUNS = ("MESSAGE", "MESSAGE_ID", "INVOCATION_ID", "USER_INVOCATION_ID", "UNIT_RESULT")
+# Systemd 247, 252 and 257: "... resulted in X being skipped.", "X was skipped because ...", "X skipped, ..."
+_SKIPPED = re.compile(
+    r"^(?!Started |Finished ).* (being|was) skipped\b|^\S+ skipped, |^Assertion failed for "
+)
 _OUTSIDE_RUN = 10_000_000  # microseconds after the run's last line in which its core dump is told
 
 
@@ -144,17 +149,22 @@ class KernelLog(_Journalctl[str]):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a unit. `ended` and `result` are "" while it goes on, or where that was not kept."""
+    """One run of a unit. `ended` and `result` are "" while it goes on, or where that was not kept.
+
+    Without an invocation it is none: systemd `skipped` the unit, for what these words tell.
+    """
 
     invocation: str
     started: str = ""  # ISO 8601
     ended: str = ""
     result: str = ""  # `success`, or systemd's Result
+    skipped: str = ""
 
 
 @dataclass(frozen=True)
 class UnitRuns(_Journalctl[tuple[Run, ...]]):
-    """The latest runs of a unit, oldest first, from what systemd said of them."""
+    """The latest runs of a unit, oldest first, from what systemd said of them. The last one may be none: a
+    start that was skipped since."""
 
     name: ClassVar[str] = "unit-runs"
     purpose: ClassVar[str] = "find the run that failed, also after systemd forgot or restarted the unit"
@@ -176,17 +186,22 @@ class UnitRuns(_Journalctl[tuple[Run, ...]]):
 
     def parse(self, text: str) -> tuple[Run, ...]:
         runs: dict[str, Run] = {}
+        skipped = ""
         for entry in entries(text):
             invocation = entry.get("INVOCATION_ID", "") or entry.get("USER_INVOCATION_ID", "")
             run = runs.get(invocation, Run(invocation))
             at, what = _iso(entry.get("__REALTIME_TIMESTAMP", "")), entry.get("MESSAGE_ID", "")
+            message = entry.get("MESSAGE", "")
+            skipped = message.rstrip(".") if _SKIPPED.search(message) else ""
+            if skipped:
+                continue
             if what == STARTED:
                 runs[invocation] = Run(invocation, at, run.ended, run.result)
             else:
                 result = "success" if what == SUCCEEDED else entry.get("UNIT_RESULT", run.result)
                 runs[invocation] = Run(invocation, run.started, at, result)
         runs.pop("", None)
-        return tuple(runs.values())
+        return (*runs.values(), *([Run("", skipped=skipped)] if skipped else []))
 
 
 def entries(text: str) -> Iterator[Mapping[str, str]]:

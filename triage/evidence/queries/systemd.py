@@ -57,6 +57,8 @@ PROPERTIES = (
     "NeedDaemonReload",
     "ConditionResult",
     "ConditionTimestamp",
+    "AssertResult",
+    "AssertTimestamp",
     "Restart",
     "LimitMEMLOCK",
     "LimitNOFILE",
@@ -96,7 +98,7 @@ class Unit:
     ended: str = ""
     fragment: str = ""
     needs_reload: bool = False
-    unmet: bool = False  # its conditions, when it was to be started last
+    unmet: bool = False  # as `is_unmet`
     manager: Manager = "systemd"
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
@@ -288,8 +290,16 @@ def _unit(block: Mapping[str, str]) -> Unit:
         ended=ended,
         fragment=block.get("FragmentPath", ""),
         needs_reload=block.get("NeedDaemonReload") == "yes",
-        unmet=block.get("ConditionResult") == "no" and block.get("ConditionTimestamp", "") != "",
+        unmet=is_unmet(block),
         properties=MappingProxyType(dict(block)),
+    )
+
+
+def is_unmet(block: Mapping[str, str]) -> bool:
+    """Whether a condition or an assertion kept the unit from being started when it was to be last."""
+    return block.get("Result") == "exec-condition" or any(
+        block.get(f"{each}Result") == "no" and block.get(f"{each}Timestamp", "") != ""
+        for each in ("Condition", "Assert")
     )
 
 
