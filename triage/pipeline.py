@@ -129,6 +129,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
     notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
     notes += cuts.notes
+    notes += [note for source in sources for note in source.notes]
     notes += [_lost(unit, count) for unit, count in told.lost.items()]
     deployment = as_it_ran(deployment, facts)
     return Report(evidence.origin, deployment, tuple(findings), tuple(others), restarts, tuple(notes))

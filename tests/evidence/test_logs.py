@@ -160,7 +160,7 @@ def test_a_process_that_logs_to_a_file(host: ScriptedHost) -> None:
     assert (source.name, source.data) == ("/var/log/a b.log", b"line \xff\n")
 
 
-@pytest.mark.parametrize("target", ["/dev/pts/3\n", "pipe:[1234]\n", "/tmp/x (deleted)\n"])
+@pytest.mark.parametrize("target", ["/dev/pts/3\n", "pipe:[1234]\n", "/memfd:x (deleted)\n"])
 def test_a_process_that_logs_elsewhere(host: ScriptedHost, target: str) -> None:
     host.files["/proc/241/fd/2"] = target
     with pytest.raises(UnreachableError) as caught:

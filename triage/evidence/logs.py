@@ -15,6 +15,7 @@ from triage.evidence.outputs import BEGINNING, file_of_process, journal_holds_it
 from triage.evidence.queries import JournalAccess, KernelLog, TailFile
 from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
+from triage.evidence.rotation import read_log_file
 from triage.jsontext import parse_json
 from triage.logs.model import LogSource
 
@@ -193,15 +194,15 @@ def _without_log(
 
 def _process_log(evidence: Evidence, deployment: Deployment) -> LogSource:
     path = file_of_process(evidence, deployment.main_pid or 0)
-    answer = evidence.ask(TailFile(path.value)) if path.value else path
-    if path.value is None or answer.value is None:
+    source = read_log_file(evidence, TailFile(path.value)) if path.value else None
+    if source is None or source.missing:
         raise UnreachableError(
             "reading the log of",
             f"{deployment.name} on {evidence.origin.name}",
-            answer.missing,
+            source.missing if source else path.missing,
             "repeat with --become where it is another user's, or give its log file with --log FILE",
         )
-    return LogSource(path.value, answer.value.encode("utf-8", "surrogateescape"), answer.partial)
+    return replace(source, last_runs=0)
 
 
 def _unreadable(evidence: Evidence, unit: str, answer: Answer[str]) -> UnreachableError:

@@ -15,6 +15,7 @@ from triage.evidence.managers import about_units_of
 from triage.evidence.model import Answer, Deployment, Evidence
 from triage.evidence.queries import PipedOutput, ProcessOutput, ReadFile, TailFile, TailLog, Unit
 from triage.evidence.queries.journal import entries
+from triage.evidence.rotation import read_log_file
 from triage.logs.model import LogSource
 
 BEGINNING = 1 << 20
@@ -50,11 +51,7 @@ def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSourc
     query = TailFile(path) if path else TailLog(named)
     if not query.path.startswith("/"):
         return None
-    path, answer = query.path, evidence.ask(query)
-    if answer.value is None:
-        return LogSource(path, b"", missing=f"{answer.missing}; on the host: {answer.command}")
-    data = answer.value.encode("utf-8", "surrogateescape")
-    return LogSource(path, data, answer.partial, last_runs=runs)
+    return read_log_file(evidence, query, runs, deployment.started if runs == 1 else "")
 
 
 def _of_process(evidence: Evidence, deployment: Deployment) -> str:

@@ -93,6 +93,15 @@ _OTHER = (
 NEEDLES: tuple[str, ...] = (*BANNERS, *PHASES, *_OTHER)
 
 
+STARTS = (b"server_args=ServerArgs(", b"non-default args: ", b"vLLM API server version ")
+"""What an engine says once at a start; code in tracebacks has no such words."""
+
+
+def starts_in(data: bytes) -> int:
+    """How many starts of an engine are in a log, about."""
+    return max(map(data.count, STARTS))
+
+
 def phase_of(text: str) -> str:
     """The phase that a line announces, "" when it announces none."""
     for phase in PHASES:

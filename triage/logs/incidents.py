@@ -215,9 +215,10 @@ def _numbered(incident: Incident, scans: Sequence[Scan]) -> Incident:
     def numbered(fault: Fault) -> Fault:
         position = fault.position
         scan = scans[position.line >> NUMBER_BITS]
+        name, line = scan.source.place(scan.number(position.line))
         return replace(
             fault,
-            position=replace(position, line=scan.number(position.line)),
+            position=replace(position, source=name, line=line),
             chain=tuple(map(numbered, fault.chain)),
             members=tuple(map(numbered, fault.members)),
         )

@@ -134,6 +134,15 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A file that is a part of a source."""
+
+    name: str
+    before: int  # lines of the source that end before it
+    first: int  # the first line of the source that begins in it
+
+
+@dataclass(frozen=True)
 class LogSource:
     """One source of log lines: bytes as they came, and a name for positions.
 
@@ -148,3 +157,12 @@ class LogSource:
     format: str = ""
     missing: str = ""  # why there is no data
     last_runs: int = 0  # only so many of its runs count, the last ones; 0: all
+    parts: tuple[Part, ...] = ()  # the files that it was put together from, oldest first; (): it is one
+    notes: tuple[str, ...] = ()  # which other files it was read from, and which could not be
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The file in which a line of the source begins, and its number there."""
+        for part in reversed(self.parts):
+            if line >= part.first:
+                return part.name, line - part.before
+        return self.name, line

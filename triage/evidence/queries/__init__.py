@@ -55,6 +55,7 @@ from triage.evidence.queries.process import (
     WhoAmI,
 )
 from triage.evidence.queries.python import Interpreter, PythonTree
+from triage.evidence.queries.rotated import Rotated, RotatedLog, RotatedLogs
 from triage.evidence.queries.scripts import EngineScripts
 from triage.evidence.queries.systemd import (
     Command,
@@ -110,6 +111,8 @@ CATALOGUE: tuple[Query[Any], ...] = (
     ReadFile("FILE"),
     TailFile("FILE"),
     TailLog("FILE"),
+    RotatedLogs("/DIRECTORY/FILE.log"),
+    RotatedLog("FILE.log.1.gz"),
     ListDirectory("/DIRECTORY"),
     PodmanStorage(),
     Containers("docker"),
@@ -184,6 +187,9 @@ __all__ = [
     "ReadFile",
     "ReadPodFile",
     "RocmInventory",
+    "Rotated",
+    "RotatedLog",
+    "RotatedLogs",
     "Run",
     "ServiceUnits",
     "SudoRights",

@@ -102,6 +102,7 @@ class TailLog(TailFile):
         return ("sh", "-c", _LOG, "tail-log", str(TAIL), self.path)
 
 
+LOGS = (".log", ".out", ".err")
 _LOG = (
     'real=$(readlink -f -- "$2"); '
     'case ${real:-$2} in *.log|*.out|*.err) exec tail -c "$1" -- "${real:-$2}" ;; esac; '

@@ -23,6 +23,7 @@ from typing import ClassVar, TypeVar
 
 from triage.evidence.environment import relevant
 from triage.evidence.model import MEBI, Query, Unanswered
+from triage.evidence.queries.rotated import live_name
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
 
@@ -238,7 +239,7 @@ class ProcessGroup(Query[Belonging]):
 
 @dataclass(frozen=True)
 class ProcessOutput(Query[str]):
-    """The file that a process writes its standard error to."""
+    """The file that a process writes its standard error to; one that was deleted is still there as its fd."""
 
     name: ClassVar[str] = "process-output"
     purpose: ClassVar[str] = "find the log file of a service that does not log to the journal"
@@ -252,9 +253,9 @@ class ProcessOutput(Query[str]):
 
     def parse(self, text: str) -> str:
         path = text.rstrip("\n")[:4096]
-        if not posixpath.isabs(path) or path.startswith("/dev/") or path.endswith(" (deleted)"):
+        if not posixpath.isabs(path) or path.startswith(("/dev/", "/memfd:")):
             raise Unanswered(f"process {self.pid} writes to {path}, not to a file")
-        return path
+        return f"/proc/{self.pid}/fd/2" if path.endswith(" (deleted)") else path
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ class PipedOutput(Query[str]):
         name = next((line for line in lines if line and not line.startswith("/")), "")
         files = [line for line in lines if line.startswith("/")]
         files = [file for file in files if posixpath.basename(file) != OF_SUPERVISORD] or files
-        parts = {file: _OF_A_PROGRAM.fullmatch(posixpath.basename(file)[:256]) for file in files}
+        parts = {file: _OF_A_PROGRAM.fullmatch(posixpath.basename(live_name(file))[:256]) for file in files}
         own = [file for file, part in parts.items() if part and part["name"] == name]
         of_errors = [file for file in own if "err" in posixpath.basename(file)[len(name) :]]
         of_nobody = [file for file, part in parts.items() if not part or not part["made"]]
