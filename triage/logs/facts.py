@@ -110,6 +110,10 @@ def phase_of(text: str) -> str:
     return ""
 
 
+def engine_of(banner: str) -> str:
+    return "sglang" if banner == "server_args=" else "vllm"
+
+
 def banner_of(text: str) -> str:
     for banner in BANNERS:
         if banner in text[:400]:

@@ -200,12 +200,11 @@ def _incident(run: Run) -> Incident | None:
 def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
     folded: dict[str, Incident] = {}
     for incident in sorted(incidents, key=lambda each: _seconds(each.started)):
-        known = folded.get(incident.fingerprint)
-        if known is None:
-            folded[incident.fingerprint] = incident
-        else:
+        known = folded.pop(incident.fingerprint, None)  # the one that came last stays last
+        if known is not None:
             ended = max(known.ended, incident.ended, key=_seconds)
-            folded[incident.fingerprint] = replace(known, count=known.count + incident.count, ended=ended)
+            incident = replace(known, count=known.count + incident.count, ended=ended)
+        folded[incident.fingerprint] = incident
     return tuple(folded.values())
 
 

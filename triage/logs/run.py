@@ -108,6 +108,7 @@ class Run:
     stepped: bool = False  # its clock was set back, so times do not order its faults
     banners: set[str] = field(default_factory=set)
     bannered: datetime | None = None
+    introduced: Line | None = None  # by the process that said the last banner
     facts: dict[str, str] = field(default_factory=dict)
     ranks: set[frozenset[str]] = field(default_factory=set)
     pids: dict[int, frozenset[str]] = field(default_factory=dict)

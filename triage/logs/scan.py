@@ -174,6 +174,7 @@ class Scan:
                     run = self._restart(run)
                 run.banners.add(banner)
                 run.bannered = line.time or run.bannered
+                run.introduced = line
             more = self._facts(run, line) or bool(banner)
             line.phase = run.phase_at(line)
             hit = symptoms.hits(line)
@@ -209,9 +210,12 @@ class Scan:
     def _starts_again(self, run: Run, banner: str, line: Line) -> bool:
         if not run.banners:
             return any(found.weight <= Weight.CONSEQUENCE for found in run.found.values())
+        failing = bool(run.found) or not self._streams.quiet()  # whose end is not in sight
         if banner not in run.banners:
-            return False
-        if run.found or run.stopped is not None or run.ready:
+            return facts.engine_of(banner) not in map(facts.engine_of, run.banners) and (
+                failing or run.stopped is not None
+            )
+        if failing or run.stopped is not None or run.ready or _by_another(run.introduced, line):
             return True
         one, other = line.time, run.bannered
         if one is None or other is None or (one.tzinfo is None) != (other.tzinfo is None):
@@ -316,6 +320,14 @@ class Scan:
         kept = run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
         self._repeats.name(line.shape, kept)
         return True
+
+
+def _by_another(before: Line | None, line: Line) -> bool:
+    """Whether two lines that are said once at a start are from two processes that have the same part in it."""
+    if before is None or before.writer is None or line.writer is None:
+        return False
+    one, other = ((each.host, each.identifier, each.process, each.ranks) for each in (before, line))
+    return one == other and before.writer != line.writer
 
 
 def _fault(kind: str, type: str, message: str, line: Line, source: str, cut: bool = False) -> Fault:
