@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +10,11 @@ import pytest
 
 from tests.evidence.conftest import ScriptedHost
 from triage.errors import UnreachableError
+from triage.evidence.live import LiveEvidence
 from triage.evidence.logs import KERNEL, log_sources
 from triage.evidence.model import Deployment
 from triage.evidence.queries import Journal, JournalAccess, NamespaceJournal, UnitRuns
-from triage.hosts import Output
+from triage.hosts import Output, open_connection
 
 RECORDED = Path(__file__).parent / "queries" / "recorded"
 RUN = "c915d3cfd26845938b76a4178eaab2e1"
@@ -158,6 +161,24 @@ def test_a_process_that_logs_to_a_file(host: ScriptedHost) -> None:
     host.files |= {"/proc/241/fd/2": "/var/log/a b.log\n", "/var/log/a b.log": b"line \xff\n"}
     (source,) = log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
     assert (source.name, source.data) == ("/var/log/a b.log", b"line \xff\n")
+
+
+def test_a_log_file_that_was_deleted_while_its_process_writes_to_it(tmp_path: Path) -> None:
+    log = tmp_path / "service.log"
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(["sh", "-c", "echo words >&2; exec sleep 60"], stderr=file) as process,
+    ):
+        try:
+            while not log.stat().st_size:
+                time.sleep(0.01)
+            log.unlink()
+            evidence = LiveEvidence(open_connection("local"))
+            (source,) = log_sources(evidence, Deployment("pid 1", manager="process", main_pid=process.pid))
+        finally:
+            process.kill()
+    assert (source.name, source.data) == (f"/proc/{process.pid}/fd/2", b"words\n")
+    assert "was deleted" in source.notes[0]
 
 
 @pytest.mark.parametrize("target", ["/dev/pts/3\n", "pipe:[1234]\n", "/memfd:x (deleted)\n"])

@@ -323,7 +323,7 @@ class Scan:
 
 
 def _by_another(before: Line | None, line: Line) -> bool:
-    """Whether two lines that are said once at a start are from two processes that have the same part in it."""
+    """Whether two lines that are said once at a start are of two processes with the same part in it."""
     if before is None or before.writer is None or line.writer is None:
         return False
     one, other = ((each.host, each.identifier, each.process, each.ranks) for each in (before, line))

@@ -107,6 +107,7 @@ def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path
         ("/l/supervisord.log", "/l/supervisord.log"),
         ("/l/a.log (deleted)\n/l/b.log", "/l/b.log"),
         ("/l/b.log\n/l/b.log", "/l/b.log"),
+        ("kimi\n/l/supervisord.log\n/l/kimi.log.1\n/l/model.log", "/l/kimi.log.1"),
     ],
 )
 def test_which_file_of_a_program_that_writes_down_what_others_say(ask: Ask, files: str, found: str) -> None:

@@ -31,7 +31,7 @@ _PACKED = r"(?P<packed>\.(?:gz|bz2|xz|zst))?"
 _OF_LOG = re.compile(
     rf"(?P<live>.+\.(?:log|out|err|txt))(?:{_DATE}|{_MOMENT}|{_NUMBER})(?:\.(?:gz|bz2|xz|zst))?", re.DOTALL
 )
-_STAT = re.compile(r"([0-9a-f]{1,8}) (-?\d{1,12}) (\d{1,19}) (.+)", re.DOTALL)
+_STAT = re.compile(r"([0-9a-f]{1,8}) (-?\d{1,12}) (\d{1,19}) (.+)/")
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ def live_name(path: str) -> str:
 class RotatedLogs(Query[tuple[Rotated, ...]]):
     """The files that were put aside of a log file, the newest first; none of them is a link.
 
-    $ stat -c '%f %Y %s %n' -- /var/log/service.log[._-][0-9]* /var/log/service[._-]20[0-9]*
-    81a4 1795999200 52428800 /var/log/service.log.1
+    $ stat -c '%f %Y %s %n/' -- /var/log/service.log[._-][0-9]* /var/log/service[._-]20[0-9]*
+    81a4 1795999200 52428800 /var/log/service.log.1/
+
+    The slash, which no name has, tells where a name ends that has line breaks.
     """
 
     name: ClassVar[str] = "rotated-logs"
@@ -70,7 +72,7 @@ class RotatedLogs(Query[tuple[Rotated, ...]]):
     path: str
 
     def argv(self) -> tuple[str, ...]:
-        script = 'stat -c "%f %Y %s %n" -- "$1"[._-][0-9]* "$2"[._-]20[0-9]*'
+        script = 'stat -c "%f %Y %s %n/" -- "$1"[._-][0-9]* "$2"[._-]20[0-9]*'
         return ("sh", "-c", script, "rotated-logs", self.path, self._stem)
 
     @property
