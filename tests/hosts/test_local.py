@@ -59,10 +59,23 @@ def test_the_byte_limit_keeps_exactly_so_much() -> None:
     assert gone("97.7703")
 
 
-def test_a_child_that_holds_the_output_open_does_not_hold_us() -> None:
-    output = open_connection("local").run(["sh", "-c", "sleep 20.7704 & echo done"], timeout=15)
+@pytest.mark.parametrize("outputs", ["", ">/dev/null 2>&1"])
+def test_what_a_command_has_left_behind_ends_with_it(outputs: str) -> None:
+    script = f"(trap '' TERM; sleep 20.7704) {outputs} & echo done"
+    output = open_connection("local").run(["sh", "-c", script], timeout=15)
     assert (output.code, output.stdout, output.cut) == (0, b"done\n", "")
-    for pid in running("20.7704"):
+    assert gone("20.7704", within=2)
+
+
+def test_a_child_in_a_session_of_its_own_does_not_hold_us() -> None:
+    connection = open_connection("local")
+    script = "setsid sleep 20.7707 & while ! pgrep -s $! >/dev/null; do sleep 0.01; done; echo done"
+    output = connection.run(["sh", "-c", script], timeout=15)
+    assert (output.code, output.stdout, output.cut) == (0, b"done\n", "")
+    assert b"".join(connection.stream(["sh", "-c", script], timeout=15)) == b"done\n"
+    left = running("20.7707")
+    assert len(left) == 2
+    for pid in left:
         os.kill(pid, signal.SIGKILL)
 
 

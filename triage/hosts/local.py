@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 
 from triage.errors import UsageError
-from triage.hosts.capture import CHUNK, Capture
+from triage.hosts.capture import CHUNK, Capture, Stream
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT, UNWANTED, Output
 from triage.hosts.options import check
 
-GRACE = 2.0  # seconds between SIGTERM and SIGKILL, and for a stray child that holds our pipes
+GRACE = (
+    2.0  # seconds between SIGTERM and SIGKILL, and for a child in a session of its own that holds our pipes
+)
+TICK = 0.5  # seconds of waiting at most before the clock is looked at
 
 
 class LocalConnection:
@@ -41,39 +44,25 @@ class LocalConnection:
             return process
         capture = Capture(limit)
         try:
-            _exchange(process, stdin, time.monotonic() + timeout, capture, self._stop)
-            return capture.output(None if capture.cut else process.wait())
+            for stream, data in _said(process, stdin, timeout, self._stop):
+                capture.add(stream, data)
+                if capture.cut:
+                    break
+            if not _over(process):
+                capture.cut = capture.cut or "time"
+            return capture.output(process.returncode)
         finally:
-            _end(process, capture.cut != "")
+            _end(process)
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
-        """As Connection's; `stdin` is at most what a pipe holds."""
         process = _start(argv, bool(stdin))
         if isinstance(process, Output):
             return
-        if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(stdin)
-        deadline = time.monotonic() + timeout
         try:
-            with selectors.DefaultSelector() as selector:
-                for pipe in (process.stdout, process.stderr):
-                    assert pipe is not None
-                    selector.register(pipe, selectors.EVENT_READ)
-                while selector.get_map() and (left := deadline - time.monotonic()) > 0:
-                    check(self._stop)
-                    quiet = True
-                    for key, _ in selector.select(min(left, 1.0)):
-                        data = os.read(key.fd, CHUNK)
-                        if not data:
-                            selector.unregister(key.fileobj)
-                        elif key.fileobj is process.stdout:
-                            quiet = False
-                            yield data
-                    if quiet:
-                        yield b""
+            for stream, data in _said(process, stdin, timeout, self._stop):
+                yield data if stream == "stdout" else b""
         finally:
-            _end(process, True)
+            _end(process)
 
     def close(self) -> None:
         """Nothing is held open between commands."""
@@ -102,11 +91,13 @@ def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | O
         ) from None
 
 
-def _exchange(
-    process: subprocess.Popen[bytes], stdin: bytes, deadline: float, capture: Capture, stop: Event | None
-) -> None:
-    """Feed standard input and drain both outputs until they end or a limit is reached."""
+def _said(
+    process: subprocess.Popen[bytes], stdin: bytes, timeout: float, stop: Event | None
+) -> Iterator[tuple[Stream, bytes]]:
+    """Feed standard input and yield both outputs, b"" while nothing comes, until the command has ended and
+    they have, or the time is over."""
     left_to_write = memoryview(stdin)
+    deadline = time.monotonic() + timeout
     ended: float | None = None  # when the command itself was first seen to have ended
     with selectors.DefaultSelector() as selector:
         for pipe, stream in ((process.stdout, "stdout"), (process.stderr, "stderr")):
@@ -115,17 +106,18 @@ def _exchange(
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
-        while selector.get_map():
+        while (now := time.monotonic()) < deadline:
             check(stop)
-            now = time.monotonic()
-            if now >= deadline:
-                capture.cut = "time"
-                return
-            if process.poll() is not None:
+            patience = min(TICK, deadline - now)
+            silent = not selector.get_map()
+            if _over(process, patience if silent else 0.0):
                 ended = ended or now
-                if now - ended > GRACE:
+                if silent or now - ended > GRACE:
                     return
-            for key, _ in selector.select(min(deadline - now, 0.5)):
+            ready = [] if silent else selector.select(patience)
+            if not ready:
+                yield "stdout", b""
+            for key, _ in ready:
                 if key.data == "stdin":
                     try:
                         left_to_write = left_to_write[os.write(key.fd, left_to_write[:CHUNK]) :]
@@ -135,31 +127,29 @@ def _exchange(
                         selector.unregister(key.fileobj)
                         assert process.stdin is not None
                         process.stdin.close()
-                    continue
-                data = os.read(key.fd, CHUNK)
-                if not data:
+                elif data := os.read(key.fd, CHUNK):
+                    yield key.data, data
+                else:
                     selector.unregister(key.fileobj)
-                    continue
-                capture.add(key.data, data)
-                if capture.cut:
-                    return
-        while process.poll() is None:  # closed its outputs, and goes on
-            check(stop)
-            if time.monotonic() >= deadline:
-                capture.cut = "time"
-                return
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(min(0.5, max(0.0, deadline - time.monotonic())))
 
 
-def _end(process: subprocess.Popen[bytes], early: bool) -> None:
-    """Reap the command; one that has not ended by itself goes with its whole process group."""
-    if early or process.poll() is None:
-        _signal_group(process, signal.SIGTERM)
+def _over(process: subprocess.Popen[bytes], patience: float = 0.0) -> bool:
+    """Whether the command has ended, `patience` seconds from now. What it has left in its process group then
+    ends with it."""
+    if process.returncode is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
+            process.wait(patience)
+            _signal_group(process, signal.SIGKILL)
+    return process.returncode is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Reap the command; one that has not ended by itself goes with its whole process group."""
+    if not _over(process):
+        _signal_group(process, signal.SIGTERM)
+        if not _over(process, GRACE):
+            _signal_group(process, signal.SIGKILL)
+            process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with contextlib.suppress(OSError):

@@ -149,8 +149,12 @@ class ProcessService:
         : >>"$log" && : >"$pid_file" || exit 3
         setsid "$@" >>"$log" 2>&1 </dev/null &
         pid=$!
-        stat=$(cat "/proc/$pid/stat") || exit 3
-        set -- ${stat##*) }
+        while :; do
+            stat=$(cat "/proc/$pid/stat") || exit 3
+            set -- ${stat##*) }
+            case "$4 $1" in "$pid "*|*Z) break ;; esac  # in the session of this shell it would end with it
+            sleep 0.02
+        done
         echo "$pid ${20}" >"$pid_file"
     """
     _STATE = 'read -r pid birth <"$1" && echo "$pid $birth" && cat "/proc/$pid/stat"'
