@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from triage.errors import UnreachableError
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.hosts.options import Ask
+from triage.hosts.quoting import guarded
 
 _REFUSED = re.compile(
     rb"^sudo: (?:a terminal|a password) is required|^sudo: [^\n]*not allowed"
@@ -20,13 +21,6 @@ _NO_RIGHTS = re.compile(rb"may not run sudo|not in the sudoers file|not allowed 
 _NOT_FOUND = re.compile(rb"^sudo: [^\n]*: command not found", re.MULTILINE)
 _PASSWORD = b"password is required"
 
-# Who may run anything gets a shell that ends what is left of the command's process group as well: nobody
-# but root can.
-_GUARD = (
-    'exec 3<&0; timeout -k 2 "$@" <&3 3<&- & pid=$!; exec 2>/dev/null 3<&-; '
-    'trap "kill -TERM -$pid; sleep 2; kill -KILL -$pid" TERM HUP; '
-    "wait $pid; code=$?; [ $code -lt 124 ] || kill -KILL -$pid; exit $code"
-)
 _ANYTHING = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
 
 _FREELY = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*NOPASSWD: (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
@@ -126,9 +120,8 @@ class RootConnection:
     def _sudo(self, argv: Sequence[str], timeout: float) -> tuple[tuple[str, ...], bytes]:
         """The command line, and what comes before its standard input."""
         seconds = str(math.ceil(timeout))
-        limited = ("sh", "-c", _GUARD, "sh", seconds, *argv)
-        if not self._guarded:
-            limited = ("timeout", "-k", "2", seconds, *argv)
+        # Who may run anything gets a shell that ends what is left of the command's group: only root can.
+        limited = guarded(argv, seconds) if self._guarded else ("timeout", "-k", "2", seconds, *argv)
         if not self._password:
             return ("sudo", "-n", "--", *limited), b""
         if not self._guarded:

@@ -23,7 +23,6 @@ from triage.hosts.quoting import (
     BANNER,
     UNKNOWN,
     drop_banner,
-    ending_command,
     lead_of,
     pid_of,
     remote_command,
@@ -33,7 +32,6 @@ from triage.hosts.ssh_line import Line, dial
 
 TICK = 0.5  # seconds of waiting at most before the clock is looked at
 GRACE = 2.0  # seconds for output that a stray child still holds open
-KILL_TIMEOUT = 5.0
 LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a line is dead
 
 
@@ -71,11 +69,7 @@ class SshConnection:
     ) -> Output:
         capture = Capture(limit + BANNER)
         with self._channel(argv, timeout, stdin) as channel:
-            try:
-                _drain(channel, capture, time.monotonic() + timeout, self._options.stop)
-            finally:
-                if stdin and not channel.exit_status_ready():
-                    self._kill(pid_of(capture.stderr))
+            _drain(channel, capture, time.monotonic() + timeout, self._options.stop)
             code = channel.exit_status if channel.exit_status_ready() else -1
             if code == -1 and not capture.cut:
                 self._lost("running", argv, "the connection ended before the command did")
@@ -101,35 +95,30 @@ class SshConnection:
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
         deadline = time.monotonic() + timeout
-        complaints = Capture(CHUNK)
         begun, before = False, bytearray()
         with self._channel(argv, timeout, stdin) as channel:
-            try:
-                while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
-                    check(self._options.stop)
-                    _wait(channel, min(left, TICK))
-                    if channel.recv_stderr_ready():
-                        complaints.add("stderr", channel.recv_stderr(CHUNK))
-                    data = channel.recv(CHUNK) if channel.recv_ready() else b""
-                    if not begun:
-                        before += data
-                        begun = drop_banner(before)
-                        data = bytes(before) if begun else b""
-                        del before[BANNER:]
-                    yield data
-                if channel.closed and channel.exit_status == -1:
-                    self._lost("following", argv, "the connection ended before the command did")
-            finally:
-                if stdin and not _ended(channel):
-                    self._kill(pid_of(complaints.stderr))
+            while not _ended(channel) and (left := deadline - time.monotonic()) > 0:
+                check(self._options.stop)
+                _wait(channel, min(left, TICK))
+                if channel.recv_stderr_ready():
+                    channel.recv_stderr(CHUNK)
+                data = channel.recv(CHUNK) if channel.recv_ready() else b""
+                if not begun:
+                    before += data
+                    begun = drop_banner(before)
+                    data = bytes(before) if begun else b""
+                    del before[BANNER:]
+                yield data
+            if channel.closed and channel.exit_status == -1:
+                self._lost("following", argv, "the connection ended before the command did")
 
     def close(self) -> None:
         self._line.close()
 
     @contextlib.contextmanager
     def _channel(self, argv: Sequence[str], timeout: float, stdin: bytes) -> Iterator[paramiko.Channel]:
-        """A channel on which `argv` has been started. Without input it ends with the channel."""
-        command = remote_command(argv, math.ceil(timeout) + 1, not stdin, self._lead)
+        """A channel on which `argv` has been started, which ends with it."""
+        command = remote_command(argv, math.ceil(timeout) + 1, len(stdin), self._lead)
         try:
             channel = self._session()
             # exec_command would wait for ever
@@ -161,21 +150,6 @@ class SshConnection:
         self._line = dial(self._target, self._options)
         return self._line.transport.open_session(timeout=patience)
 
-    def _kill(self, pid: int | None) -> None:
-        """End a command that we no longer wait for, as far as the host still listens."""
-        if pid is None or not self._line.transport.is_active():
-            return
-        with contextlib.suppress(*LOST):
-            channel = self._line.transport.open_session(timeout=KILL_TIMEOUT)
-            watchdog = threading.Timer(KILL_TIMEOUT, channel.close)
-            watchdog.start()
-            try:
-                channel.exec_command(ending_command(pid))
-                channel.recv_exit_status()
-            finally:
-                watchdog.cancel()
-                channel.close()
-
     def _lost(self, doing: str, argv: Sequence[str], why: object) -> NoReturn:
         raise LostError(
             doing,
@@ -201,7 +175,6 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
     def send() -> None:
         with contextlib.suppress(*LOST):  # the command did not want all of it
             channel.sendall(stdin)
-            channel.shutdown_write()
 
     threading.Thread(target=send, daemon=True).start()
 
