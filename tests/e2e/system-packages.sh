@@ -7,7 +7,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 0
 fi
 missing=""
-for package in python3-venv openssh-server busybox fish tcsh $(grep -v '^#' "$here/box/packages.txt"); do
+for package in python3-venv openssh-server busybox fish tcsh ksh93u+m mksh yash zsh $(grep -v '^#' "$here/box/packages.txt"); do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
 [ -z "$missing" ] && exit 0

@@ -159,8 +159,10 @@ def test_of_a_service_that_restarts_the_run_that_failed_comes_first(host: Script
 
 def test_a_process_that_logs_to_a_file(host: ScriptedHost) -> None:
     host.files |= {"/proc/241/fd/2": "/var/log/a b.log\n", "/var/log/a b.log": b"line \xff\n"}
-    (source,) = log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
+    source, kernel = log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
     assert (source.name, source.data) == ("/var/log/a b.log", b"line \xff\n")
+    assert (kernel.name, kernel.data) == (KERNEL, b"")
+    assert kernel.missing.startswith("it was not asked: ")
 
 
 def test_a_log_file_that_was_deleted_while_its_process_writes_to_it(tmp_path: Path) -> None:

@@ -165,13 +165,14 @@ def test_stopping_ends_grandchildren_that_ignore_signals(server: Server, stdin: 
     connection.close()
 
 
+@pytest.mark.parametrize("stdin", [b"", b"input"])
 @pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_what_runs_on_a_host_ends_with_us(server: Server, signal_: signal.Signals) -> None:
+def test_what_runs_on_a_host_ends_with_us(server: Server, signal_: signal.Signals, stdin: bytes) -> None:
     up = server.home / "up"
     script = f"touch {up}; {STUBBORN.format(mark='98.7608')}"
     program = (
         "from triage.hosts import open_connection\n"
-        f"open_connection('box').run(['sh', '-c', {script!r}], timeout=300)"
+        f"open_connection('box').run(['sh', '-c', {script!r}], stdin={stdin!r}, timeout=300)"
     )
     us = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
     deadline = time.monotonic() + 30
@@ -194,11 +195,15 @@ def test_the_byte_limit_keeps_exactly_so_much_and_ends_the_remote_process(connec
     assert gone("98.7603")
 
 
-def test_a_child_that_holds_the_output_open_does_not_hold_us(connection: Connection) -> None:
-    output = connection.run(["sh", "-c", "sleep 20.5501 & echo done"], timeout=15)
+@pytest.mark.parametrize("stdin", [b"", b"input"])
+@pytest.mark.parametrize("outputs", ["", ">/dev/null 2>&1"])
+def test_what_a_command_has_left_behind_ends_with_it(
+    connection: Connection, outputs: str, stdin: bytes
+) -> None:
+    script = f"(trap '' TERM; sleep 20.5501) {outputs} & echo done"
+    output = connection.run(["sh", "-c", script], timeout=15, stdin=stdin)
     assert (output.code, output.stdout, output.cut) == (0, b"done\n", "")
-    for pid in running("20.5501"):
-        os.kill(pid, signal.SIGKILL)
+    assert gone("20.5501", within=2)
 
 
 def test_a_process_that_closes_its_outputs_is_waited_for(connection: Connection) -> None:

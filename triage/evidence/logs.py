@@ -23,6 +23,7 @@ KERNEL = "kernel log"
 DISK = "journalctl --disk-usage; journalctl --list-boots"  # what journald keeps, and since when
 GRANT = "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become"
 BY_SYSTEMD = b'"SYSLOG_IDENTIFIER": "systemd"'
+NO_TIME = "it was not asked: nothing tells when the run was by the host's clock; on the host: journalctl -k"
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
 
 
@@ -48,7 +49,7 @@ def _log_sources(evidence: Evidence, deployment: Deployment) -> tuple[LogSource,
         logs = tuple(_container_logs(evidence, deployment, *container))
         return (*logs, *_kernel(evidence, deployment, logs))
     if not deployment.unit:
-        return (_process_log(evidence, deployment),)
+        return (_process_log(evidence, deployment), LogSource(KERNEL, b"", missing=NO_TIME))
     runs = [deployment.invocation]
     failed = _failed_run(evidence, deployment)
     if failed and failed != deployment.invocation:
@@ -118,6 +119,7 @@ def _kernel(
     logged = [moment for source in sources for moment in _span(source.data[:])]
     moments = logged or _recorded(evidence, deployment)
     if not moments:
+        yield LogSource(KERNEL, b"", missing=NO_TIME)
         return
     query = KernelLog(min(moments) - KERNEL_MARGIN, max(moments) + KERNEL_MARGIN)
     answer = evidence.ask(query)

@@ -29,7 +29,7 @@ _LIMIT = (
     """'{{ sleep "$0"; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & exec "$@"' "$seconds" "$@" ;; """
     'group) {{ sleep "$seconds"; kill -TERM $$; }} >/dev/null 2>&1 </dev/null 3<&- & ;; esac; '
 )
-# On a signal the group is asked to end, and made to. (yash would fork twice for parentheses.)
+# On a signal the group is asked to end, and made to. (For parentheses yash would fork twice.)
 _WATCH = (
     "pid=$!; whom=-$pid; case $lead in group) whom=0 ;; esac; "
     'trap "trap \\"\\" TERM HUP; kill -TERM $whom || kill -TERM $pid; '
@@ -55,7 +55,7 @@ _SHELL = (
     'said="triage: pid $$ $lead"; printf "\\n%s\\n" "$said"; printf "\\n%s\\n" "$said" >&2; '
     f"{_LIMIT}"
     'if [ "$size" = 0 ]; then exec "$@" 3<&- </dev/null & '
-    'else {{ head -c "$size" <&3; {{ exec >/dev/null 2>&1; cat <&3; kill -TERM $$; }} & }} | '
+    'else {{ head -c "$size" <&3; exec sh -c "{{ cat <&4; kill -TERM $$; }} &" 4<&3 >/dev/null 2>&1; }} | '
     'exec "$@" 3<&- & fi; '
     f"{_WATCH}watch=; "
     'if [ "$size" = 0 ]; then {{ read -r _ <&3; kill -TERM $$; }} >/dev/null 2>&1 & watch=$!; fi; '
@@ -81,7 +81,7 @@ def remote_command(argv: Sequence[str], seconds: int, size: int, lead: str = UNK
     environment = shlex.join(f"{name}={value}" for name, value in ENVIRONMENT.items())
     shell = _SHELL.format(unwanted=" ".join(UNWANTED), environment=environment)
     words = ["sh", "-c", shell, "sh", str(size), str(seconds), lead, *argv]
-    return " ".join(map(_quoted, words))
+    return " ".join(("exec", *map(_quoted, words)))
 
 
 def guarded(argv: Sequence[str], seconds: str) -> tuple[str, ...]:
