@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,17 @@ def test_a_log_and_a_host_the_log_counts_and_the_host_is_asked() -> None:
     assert document["source"] == {"kind": "host", "name": "local"}
     evidence = document["incidents"][0]["diagnoses"][0]["evidence"]
     assert not any("only a log was given" in step["detail"] for step in evidence)
+
+
+@pytest.mark.parametrize("case", ["my case", "case.tar.zst"])
+def test_a_case_in_the_place_of_a_host_is_told_how_it_is_diagnosed(tmp_path: Path, case: str) -> None:
+    hint = f"Next: triage diagnose --case {shlex.quote(f'./{case}')} if the case is meant; else give `local`"
+    for there in (False, True):
+        done = triage("diagnose", f"./{case}", cwd=tmp_path)
+        assert (done.returncode, hint in done.stderr) == (2, there)
+        triage("capture", "local", "--log", str(STORY), "-o", case, cwd=tmp_path)
+    done = triage("diagnose", "--case", f"./{case}", cwd=tmp_path)
+    assert done.returncode == 1
 
 
 def test_a_case_needs_no_host(tmp_path: Path) -> None:

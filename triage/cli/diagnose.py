@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +29,7 @@ from triage.cli.options import (
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import FORKS, ForksOption
-from triage.errors import ExitCode, UsageError
+from triage.errors import ExitCode, TriageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,6 +112,7 @@ def diagnose(
     else:
         (one,) = hosts.select(host)
         with (
+            _hinting_at_case(host),
             live_evidence(one, ssh_config, host_key, become) as evidence,
             console.working(f"reading {host}"),
         ):
@@ -123,6 +126,19 @@ def diagnose(
 
         write_report([documents.cleaned(json.diagnosis(report))], page)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
+
+
+@contextmanager
+def _hinting_at_case(host: str) -> Iterator[None]:
+    """An error of connecting to what is the place of a case says how that is diagnosed."""
+    try:
+        yield
+    except TriageError as error:
+        from triage.evidence.case import is_one
+
+        if error.doing == "connecting to" and is_one(host):
+            error.next = f"triage diagnose --case {shlex.quote(host)} if the case is meant; else {error.next}"
+        raise
 
 
 def _diagnose_all(

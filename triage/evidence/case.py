@@ -170,6 +170,11 @@ def read_case(case: Path) -> Case:
         return Case(name, tuple(recorded), manifest.unit, log, manifest.created)
 
 
+def is_one(path: str) -> bool:
+    """Whether a case is there, broken or not. Never raises."""
+    return os.path.isfile(path if archive.is_archive(Path(path)) else os.path.join(path, MANIFEST))
+
+
 def list_case(case: Path) -> tuple[str, tuple[Entry, ...]]:
     """When a case was captured, and what its manifest says of each question. Raises as `read_case`."""
     with archive.opened(case) as directory:
