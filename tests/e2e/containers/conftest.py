@@ -100,16 +100,30 @@ def node(place: Path, image: Path) -> Iterator[Box]:
 
 
 @pytest.fixture(scope="package")
-def processes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    packages = downloaded(place / "processes", "supervisor", "tmux")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What of the service is installed with Python's packages."""
     service = tmp_path_factory.mktemp("service")
     for path, text in installed().items():
         if path.startswith(PACKAGES):
             file = service / Path(path).relative_to(PACKAGES)
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
+    return service
+
+
+@pytest.fixture(scope="package")
+def processes(place: Path, service: Path) -> Iterator[Box]:
+    packages = downloaded(place / "processes", "supervisor", "tmux")
     with Box("hand", binds=[Bind(packages), Bind(service), Bind(HERE)]) as box:
         box.run(["sh", str(HERE / "processes.sh"), str(packages), str(service)], timeout=300, check=True)
+        yield box
+
+
+@pytest.fixture(scope="package")
+def rotating(place: Path, service: Path) -> Iterator[Box]:
+    packages = downloaded(place / "rotating", "logrotate", "supervisor", "xz-utils", "zstd")
+    with Box("rotates", binds=[Bind(packages), Bind(service), Bind(HERE)]) as box:
+        box.run(["sh", str(HERE / "rotating.sh"), str(packages), str(service)], timeout=300, check=True)
         yield box
 
 

@@ -23,3 +23,5 @@ environment=START="hurt"
 user=ops
 INI
 systemctl restart supervisor
+until [ "$(pgrep --full --count -- '[-]-port 3177[34]')" = 2 ]; do sleep 0.2; done
+until grep -q IndexError /srv/logs/supervised.log /var/log/supervisor/apart-stderr---*; do sleep 0.2; done

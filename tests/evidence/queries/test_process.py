@@ -25,6 +25,7 @@ from triage.evidence.queries import (
     ProcessGroup,
     ProcessOutput,
     ProgramPath,
+    TailFile,
 )
 from triage.hosts import open_connection
 
@@ -88,6 +89,11 @@ def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path
             assert "pipe:" in evidence.ask(ProcessOutput(sleeper)).missing
             assert evidence.ask(PipedOutput(sleeper)).value == str(log)
             assert file_of_process(evidence, sleeper).value == str(log)
+            words = log.read_text()
+            log.unlink()
+            again = LiveEvidence(open_connection("local"))
+            gone = again.ask(PipedOutput(sleeper)).require()
+            assert again.ask(TailFile(gone)).value == words
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
 
@@ -107,6 +113,9 @@ def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path
         ("/l/supervisord.log", "/l/supervisord.log"),
         ("/l/a.log (deleted)\n/l/b.log", "/l/b.log"),
         ("/l/b.log\n/l/b.log", "/l/b.log"),
+        ("kimi\n/l/supervisord.log\n/proc/9/fd/4 /l/kimi.log (deleted)", "/proc/9/fd/4"),
+        ("/proc/9/fd/4 /l/a.log (deleted)", "/proc/9/fd/4"),
+        ("/proc/9/fd/4 /l/a.log (deleted)\n/l/b.log", "/l/b.log"),
         ("kimi\n/l/supervisord.log\n/l/kimi.log.1\n/l/model.log", "/l/kimi.log.1"),
     ],
 )

@@ -34,6 +34,9 @@ OF_SUPERVISORD = "supervisord.log"  # its own words
 _OF_A_PROGRAM = re.compile(r"(?P<name>.+?)(?:[._-](?:std)?(?:out|err|error))?(?P<made>---.+)?\.log")
 """`kimi.log`, `kimi.err.log`; `kimi-stdout---supervisor-XXXX.log` is what supervisord calls it by itself."""
 
+_DELETED = re.compile(r"^(/proc/\d+/fd/(?:[3-9]|\d\d+)) /.* \(deleted\)$", re.MULTILINE)
+"""One that its writer has opened: what is below 3 takes the writer's own words."""
+
 _CONTAINER = re.compile(
     r"docker-|libpod-|podman-|nerdctl-|crio-|cri-containerd-|containerd-|kubepods|lxc|machine-|systemd-nspawn@"
     r"|payload\Z|[0-9a-f]{64}\Z"
@@ -278,7 +281,8 @@ class PipedOutput(Query[str]):
             find /proc/[0-9]*/fd -lname "pipe:\[${pipe#pipe:[}" -perm -400 ! -perm -200 2>/dev/null |
             while read -r end; do
                 case $(cat "${end%/fd/*}/comm") in @WRITERS@) ;; *) continue ;; esac
-                find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 -printf '%l\n'
+                find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 \
+                    \( -lname '* (deleted)' -printf '%p %l\n' -o -printf '%l\n' \)
             done
         """
         return ("sh", "-c", script.replace("@WRITERS@", "|".join(WRITERS)), "sh", str(self.pid))
@@ -287,7 +291,11 @@ class PipedOutput(Query[str]):
         lines = sorted({line for line in text.splitlines() if not line.endswith(" (deleted)")})
         name = next((line for line in lines if line and not line.startswith("/")), "")
         files = [line for line in lines if line.startswith("/")]
-        files = [file for file in files if posixpath.basename(file) != OF_SUPERVISORD] or files
+        own_words = [file for file in files if posixpath.basename(file) == OF_SUPERVISORD]
+        deleted = _DELETED.findall(text)
+        if files == own_words and len(deleted) == 1:
+            return str(deleted[0])
+        files = [file for file in files if file not in own_words] or files
         parts = {file: _OF_A_PROGRAM.fullmatch(posixpath.basename(live_name(file))[:256]) for file in files}
         own = [file for file, part in parts.items() if part and part["name"] == name]
         of_errors = [file for file in own if "err" in posixpath.basename(file)[len(name) :]]
