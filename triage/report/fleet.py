@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -34,10 +34,12 @@ def lines(outcomes: Sequence[Outcome[Report]]) -> Iterator[Text]:
         yield Text(f"== {_hosts(group.hosts)}", "bold reverse")
         yield from text.lines(group.report)
         yield Text()
-    healthy = [each.host.name for each in outcomes if each.value is not None and not each.value.incidents]
+    without = {each.host.name: each.value for each in outcomes if each.value and not each.value.incidents}
+    healthy = [*without]
     failed = [each for each in outcomes if each.error is not None]
     if healthy:
         yield Text(f"no incident: {_hosts(healthy)}", "bold green")
+    yield from _notes(without)
     for each in failed:
         yield Text(f"no answer:   {safe_line(each.host.name)}: {_error(each.error)}", "bold yellow")
     ill = sum(len(group.hosts) for group in groups)
@@ -47,6 +49,18 @@ def lines(outcomes: Sequence[Outcome[Report]]) -> Iterator[Text]:
         f"{len(failed)} without an answer",
         "bold",
     )
+
+
+def _notes(reports: Mapping[str, Report]) -> Iterator[Text]:
+    """What was not read on hosts that seem well."""
+    hosts: dict[str, list[str]] = {}
+    for host, report in reports.items():
+        for note in report.notes:
+            hosts.setdefault(note, []).append(host)
+    for note in [*hosts][:NAMED]:
+        yield Text(f"note: {_hosts(hosts[note])}: {safe_line(note)}", "yellow")
+    if len(hosts) > NAMED:
+        yield Text(f"note: and {len(hosts) - NAMED} more notes", "yellow")
 
 
 def document(outcomes: Sequence[Outcome[Report]]) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from triage.evidence.model import Deployment, Origin
+from triage.fleet import Outcome
+from triage.hosts.inventory import Host
+from triage.pipeline import Report
+from triage.report.fleet import NAMED, lines
+
+
+def well(name: str, *notes: str) -> Outcome[Report]:
+    return Outcome(Host(name), Report(Origin("host", name), Deployment("kimi"), (), notes=notes))
+
+
+def test_what_was_not_read_of_hosts_that_seem_well_is_told_once() -> None:
+    cut = "service-units: the answer was cut"
+    shown = [
+        line.plain for line in lines([well("gpu01", cut), well("gpu02"), well("gpu03", cut, "\x1b[31m")])
+    ]
+    assert shown[:2] == ["no incident: 3 hosts: gpu01, gpu02, gpu03", f"note: 2 hosts: gpu01, gpu03: {cut}"]
+    assert shown[2].startswith("note: gpu03: ")
+    assert "\x1b" not in shown[2]
+
+
+def test_the_notes_of_many_hosts_do_not_bury_what_is_below() -> None:
+    shown = [line.plain for line in lines([well(f"gpu{at}", f"note {at}") for at in range(NAMED + 3)])]
+    assert len(shown) == NAMED + 3
+    assert shown[-2] == "note: and 3 more notes"
