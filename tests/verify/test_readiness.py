@@ -147,7 +147,8 @@ def test_the_old_run_is_not_taken_for_the_new_one():
 
 def test_a_start_that_never_happens_is_said():
     refused = ServiceState("failed", "a", None, "failed, result start-limit-hit")
-    readiness, _ = play(OLD, refused)
+    readiness, events = play(OLD, refused)
+    assert not [event for event in events if isinstance(event, Died)]  # no run of it did
     assert readiness.start.failure == "it was not started: failed, result start-limit-hit"
     assert readiness.start.died  # so that it is diagnosed
     stopping = ServiceState("deactivating", "a", 7, "deactivating", pending=True)

@@ -102,7 +102,7 @@ class Start:
     seconds: float
     phases: tuple[Phase, ...]
     failure: str = ""  # why it is not ready: died, time-out, no completion
-    died: bool = False  # the service ended, which a new diagnosis can explain
+    died: bool = False  # it ended or was not started, which a new diagnosis can explain
     restarted: bool = True  # False: it ran already, and was only asked whether it answers
 
 

@@ -117,7 +117,7 @@ class _Wait:
         for attempt in range(1, budget + 2):
             failure = self._await_run(service, seen)
             if failure:
-                return self._failed(failure, died=self._state.dead)
+                return Readiness(self._start(ready=False, failure=failure, died=self._state.dead))
             seen.add(self._state.run)
             self._log, self._heard = StartLog(), 0.0
             self._run_began = self._looked = self._worked = self._elapsed()
