@@ -30,6 +30,7 @@ from tests.hosts.conftest import Server, free_port, keygen, start_sshd
 from triage.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Query
+from triage.evidence.queries import Processes, WhoAmI
 from triage.hosts import Connection, ConnectionOptions, open_connection
 from triage.hosts.connection import Command, Joining, LostError
 from triage.hosts.ssh import SshConnection
@@ -78,6 +79,19 @@ def test_several_commands_at_once(connection: Connection) -> None:
     assert (one.code, one.stdout, one.stderr) == (0, b"a\0b", b"")
     assert (two.code, two.stdout, two.stderr) == (3, b"it's !\\ $HOME\n", b"err\n")
     assert (three.code, three.stdout) == (-9, b"")
+
+
+def test_the_list_of_processes_is_without_ours(connection: Connection, server: Server) -> None:
+    for others in ((), (WhoAmI(),)):
+        evidence = LiveEvidence(connection)
+        evidence.foresee((Processes(), *others))
+        told = {process.pid: process for process in evidence.ask(Processes()).require()}
+        assert os.getpid() in told
+        below = {server.process.pid}
+        while more := {each.pid for each in told.values() if each.ppid in below} - below:
+            below |= more
+        assert len(below) > 1
+        assert all(told[pid].args.startswith(("sshd", "/usr/sbin/sshd")) for pid in below)
 
 
 def test_names_and_address(connection: Connection, server: Server) -> None:

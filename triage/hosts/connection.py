@@ -23,13 +23,15 @@ class Output:
     """What a command on a host left behind.
 
     `code` is its exit status, negative for a signal, None when we ended it. `cut` says which limit
-    ended it early; what it had printed until then is kept.
+    ended it early; what it had printed until then is kept. `shell` is the process on the host with which we
+    ran it, 0 without one: that and what it started are not of the host.
     """
 
     code: int | None
     stdout: bytes
     stderr: bytes = b""
     cut: Literal["", "bytes", "time"] = ""
+    shell: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from triage.hosts.capture import Capture
 from triage.hosts.connection import Command, Output
@@ -41,7 +42,8 @@ def parted(output: Output, commands: Sequence[Command], mark: str) -> tuple[Outp
         kept.cut = "" if end else output.cut
         kept.add("stdout", output.stdout[at : end.start() if end else None])
         kept.add("stderr", complaints[number] if number < len(complaints) else b"")
-        found.append(kept.output(code_of(int(end[1])) if end else output.code))
+        code = code_of(int(end[1])) if end else output.code
+        found.append(replace(kept.output(code), shell=output.shell))
         if end is None:
             break
         at = end.end()

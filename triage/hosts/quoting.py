@@ -10,6 +10,7 @@ from triage.errors import UsageError
 from triage.hosts.connection import ENVIRONMENT, UNWANTED
 
 BANNER = 64 * 1024  # bytes that start-up files may print before a command
+SAID = "triage: pid"
 _ODD = re.compile(r"([!\\])")
 _MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10}) (timeout|setsid|group|)\n")
 

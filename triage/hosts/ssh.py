@@ -9,6 +9,7 @@ import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from threading import Event
 from typing import NoReturn
 
@@ -75,9 +76,9 @@ class SshConnection:
                 self._lost("running", argv, "the connection ended before the command did")
         began = drop_banner(capture.stdout)
         waits = capture.cut == "time" and self._lead == UNKNOWN  # with the first command
-        told = pid_of(capture.stderr) is not None
-        if not (began and told) and (waits or not capture.cut):
-            before = (b"" if began else capture.stdout) + (b"" if told else capture.stderr)
+        shell = pid_of(capture.stderr)
+        if not (began and shell) and (waits or not capture.cut):
+            before = (b"" if began else capture.stdout) + (b"" if shell else capture.stderr)
             self._no_shell(before, f"nothing within {timeout:g} s" if waits else f"exit status {code}")
         self._lead = lead_of(capture.stderr)
         kept = Capture(limit)
@@ -86,7 +87,7 @@ class SshConnection:
             kept.add("stdout", capture.stdout)
         drop_banner(capture.stderr)
         kept.add("stderr", capture.stderr)
-        return kept.output(code_of(code))
+        return replace(kept.output(code_of(code)), shell=shell or 0)
 
     def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
         mark = secrets.token_hex(16)

@@ -28,6 +28,7 @@ from triage.evidence.queries import (
     TailFile,
 )
 from triage.hosts import open_connection
+from triage.hosts.connection import Output
 
 Ask = Callable[..., Any]
 
@@ -43,6 +44,22 @@ def test_processes_as_procps_lists_them(ask: Ask) -> None:
     assert (serving.ppid, serving.user, serving.started) == (1, "root", "2026-11-29T17:15:38+00:00")
     assert serving.args == "/opt/sglang/bin/python -m sglang.launch_server --model /srv/m --tp=2"
     assert processes[29].user == "messagebus"
+
+
+def test_our_own_processes_are_left_out_by_their_pids() -> None:
+    at = "root Sun Nov 29 17:28:15 2026"
+    listed = (
+        f"1 0 {at} init\n70 1 {at} sshd: root@notty\n71 70 {at} sh -c ... triage: pid $$ ...\n"
+        f"72 71 {at} timeout -k 2 31 ps\n73 72 {at} ps -ww -eo\n74 71 {at} sh -c ... triage: pid $$ ...\n"
+        f"80 70 {at} python -m sglang.launch_server triage: pid 71\n81 80 {at} sh -c triage: pid $$\n"
+    ).encode()
+
+    def told(shell: int) -> list[int]:
+        text = Processes().decode(Output(0, listed, shell=shell))
+        return [process.pid for process in Processes().parse(text)]
+
+    assert told(71) == [1, 70, 80, 81]
+    assert told(0) == told(70) == told(99) == [1, 70, 71, 72, 73, 74, 80, 81]
 
 
 @pytest.mark.parametrize("answer", [b"", b"PID TTY\n", b"busybox: unrecognized option\n", b"\xff" * 100])

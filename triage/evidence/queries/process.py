@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import ClassVar, TypeVar
@@ -25,6 +25,7 @@ from triage.evidence.environment import relevant
 from triage.evidence.model import MEBI, Query, Unanswered
 from triage.evidence.queries.rotated import live_name
 from triage.hosts.connection import Output
+from triage.hosts.quoting import SAID
 from triage.jsontext import parse_json
 
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Processes(Query[tuple[Process, ...]]):
-    """Every process. Value in order of pid."""
+    """Every process but those with which we ask. Value in order of pid."""
 
     name: ClassVar[str] = "processes"
     purpose: ClassVar[str] = (
@@ -94,16 +95,20 @@ class Processes(Query[tuple[Process, ...]]):
         return bool(output.code) and not output.stdout
 
     def decode(self, output: Output) -> str:
-        lines, boot, ticks = [], 0, 100
+        found, boot, ticks = [], 0, 100
         for line in super().decode(output).splitlines():
             match = _LINE.fullmatch(line) or _OF_PROC.fullmatch(line)
             if match:
                 pid, ppid, user, started, args = match.groups()
                 began = _at(boot + int(started) // ticks) if match.re is _OF_PROC else _iso(started)
-                lines.append(json.dumps([int(pid), int(ppid), user, began, args.strip()]))
+                found.append(Process(int(pid), int(ppid), user, began, args.strip()))
             elif told := re.fullmatch(r"btime (\d{1,12}) ([1-9]\d{0,5})", line):
                 boot, ticks = int(told[1]), int(told[2])
-        return "\n".join(lines) + "\n"
+        own = _of_ours(found, output.shell)
+        rows = (
+            [each.pid, each.ppid, each.user, each.started, each.args] for each in found if each.pid not in own
+        )
+        return "\n".join(map(json.dumps, rows)) + "\n"
 
     def parse(self, text: str) -> tuple[Process, ...]:
         try:
@@ -329,6 +334,22 @@ class ProgramPath(Query[str]):
 
     def parse(self, text: str) -> str:
         return _first_path(text)
+
+
+def _of_ours(found: Iterable[Process], shell: int) -> set[int]:
+    """The shell that we asked with, and what it has started. In a container its pid would be another's."""
+    if not any(each.pid == shell and SAID in each.args for each in found):
+        return set()
+    children: dict[int, list[int]] = {}
+    for each in found:
+        children.setdefault(each.ppid, []).append(each.pid)
+    own, waiting = set(), [shell]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in own:
+            own.add(pid)
+            waiting += children.get(pid, ())
+    return own
 
 
 def _parsed(text: str, kind: type[T]) -> T:
