@@ -176,7 +176,7 @@ def test_a_log_file_that_was_deleted_while_its_process_writes_to_it(tmp_path: Pa
                 time.sleep(0.01)
             log.unlink()
             evidence = LiveEvidence(open_connection("local"))
-            (source,) = log_sources(evidence, Deployment("pid 1", manager="process", main_pid=process.pid))
+            source, _ = log_sources(evidence, Deployment("pid 1", manager="process", main_pid=process.pid))
         finally:
             process.kill()
     assert (source.name, source.data) == (f"/proc/{process.pid}/fd/2", b"words\n")
