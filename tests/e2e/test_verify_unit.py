@@ -84,6 +84,14 @@ if child:
 server.FakeServer = Telling
 server.main(int(sys.argv[sys.argv.index("--port") + 1]), "ok", os.environ["START"])
 """
+LEAVING = """\
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+Environment=START=ready MODE=ok WRAP=exec
+EnvironmentFile=-/etc/engine.env
+ExecStart=/bin/sh -c '${{WRAP}} python3 /opt/server.py {port} ${{MODE}} ${{START}} &'
+"""
 LEFT = "ls -d /tmp/triage-tool-*; pgrep -fx 'sleep 4711'; pgrep -f '[o]utput-file /tmp/triage-tool-'"
 TOOL = "import subprocess; subprocess.run(['sleep', '4711'])"
 QUICK = Options(
@@ -255,6 +263,23 @@ def test_units_that_say_when_they_are_up(host: Box, connection: Connection):
         assert command_of(connection, name) == own
     start(host, "hangs")
     assert started(connection, unit).failure.startswith("it hangs: no line for ")
+
+
+def test_a_unit_whose_command_has_ended_is_judged_by_what_it_has_left(host: Box, connection: Connection):
+    unit = dataclasses.replace(deployment(host), name="leaving.service", unit="leaving.service")
+    host.put("/etc/systemd/system/leaving.service", LEAVING.format(port=unit.port))
+    host.run(["systemctl", "daemon-reload"], check=True)
+    assert started(connection, unit).ready
+    start(host, "hangs")
+    assert started(connection, unit).failure.startswith("it hangs: no line for ")
+    start(host, "hangs", more="WRAP=timeout 1.3\n")
+    found = started(connection, unit)
+    assert found.died
+    assert found.failure.endswith("status 0, and what its command has left running has ended")
+    host.put("/etc/systemd/system/elsewhere.service", UNIT.format(port=unit.port, restart=""))
+    start(host, "ready", more="WRAP=systemctl start elsewhere #\n")
+    host.run(["systemctl", "daemon-reload"], check=True)
+    assert started(connection, unit).ready  # in another unit, as a container would be
 
 
 def started(connection: Connection, unit: Deployment) -> Start:

@@ -44,20 +44,20 @@ def printed(main: int = 0, child: int = 0, read: int = 0, gpus: str = "0\n0") ->
 
 
 def test_a_process_counts_with_its_descendants_alone():
-    found = sample(printed(main=50, child=150, read=7000, gpus="97\n 3"), 70, 1.0)
+    found = sample(printed(main=50, child=150, read=7000, gpus="97\n 3"), (70,), 1.0)
     assert found is not None
     assert (found.cpu, found.read, found.processes, found.gpus) == (3.0, 7000, 2, (97, 3))
 
 
 def test_what_may_not_be_read_is_not_nothing():
-    found = sample(re.sub("/proc/.*\n", "", printed(main=50)), 70, 1.0)
+    found = sample(re.sub("/proc/.*\n", "", printed(main=50)), (70,), 1.0)
     assert found is not None
     assert (found.cpu, found.read) == (1.5, None)
 
 
 @pytest.mark.parametrize("text", ["", "=\n=\n", "70 (x", "70 (x) R 1\n=\n=\n", "\x00\n=\n=\n[N/A]\n"])
 def test_what_makes_no_sense_is_not_told(text: str):
-    assert sample(text, 70, 1.0) is None
+    assert sample(text, (70,), 1.0) is None
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def busy() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_real_process(busy: subprocess.Popen[bytes]):
     watch = Watch(LocalConnection())
-    assert watch.look(busy.pid, time.monotonic()) is None
+    assert watch.look((busy.pid,), time.monotonic()) is None
     time.sleep(1.0)
-    activity = watch.look(busy.pid, time.monotonic())
+    activity = watch.look((busy.pid,), time.monotonic())
     assert activity is not None
     assert not activity.idle
-    assert watch.look(None, time.monotonic()) is None
-    assert watch.look(2**22 + 1, time.monotonic()) is None
+    assert watch.look((), time.monotonic()) is None
+    assert watch.look((2**22 + 1,), time.monotonic()) is None
 
 
 def start(code: str, tmp_path: Path, timeout: float, patience: float = 4.0) -> tuple[Readiness, list[Event]]:

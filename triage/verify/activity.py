@@ -66,24 +66,24 @@ class Activity:
 
 
 class Watch:
-    """Looks at a process and its descendants again and again."""
+    """Looks at processes and their descendants again and again."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._last: Sample | None = None
-        self._pid: int | None = None
+        self._pids: tuple[int, ...] = ()
 
-    def look(self, pid: int | None, now: float) -> Activity | None:
-        """What it did since the last look; None at the first, and where that cannot be told."""
-        if pid != self._pid:
-            self._pid, self._last = pid, None
-        if pid is None:
+    def look(self, pids: tuple[int, ...], now: float) -> Activity | None:
+        """What they did since the last look; None at the first, and where that cannot be told."""
+        if pids != self._pids:
+            self._pids, self._last = pids, None
+        if not pids:
             return None
         try:
             output = self._connection.run(("sh", "-c", _LOOK), timeout=20.0)
         except UnreachableError:
             return None
-        before, self._last = self._last, sample(text_of(output.stdout), pid, now)
+        before, self._last = self._last, sample(text_of(output.stdout), pids, now)
         if before is None or self._last is None or self._last.at <= before.at:
             return None
         seconds = self._last.at - before.at
@@ -94,8 +94,8 @@ class Watch:
         return Activity(cores, reading, tuple(map(max, before.gpus, self._last.gpus)))
 
 
-def sample(text: str, pid: int, now: float) -> Sample | None:
-    """What the host printed, for a process and its descendants; None where it is not there."""
+def sample(text: str, pids: tuple[int, ...], now: float) -> Sample | None:
+    """What the host printed, for processes and their descendants; None where none of them is there."""
     stats, _, rest = text.partition("\n=\n")
     reads, _, gpus = rest.partition("=\n")
     parents: dict[int, int] = {}
@@ -105,9 +105,9 @@ def sample(text: str, pid: int, now: float) -> Sample | None:
         if len(fields) > 11 and fields[0].isdecimal() and fields[10].isdecimal() and fields[11].isdecimal():
             parents[int(found[1])] = int(fields[0])
             ticks[int(found[1])] = int(fields[10]) + int(fields[11])
-    if pid not in ticks:
+    family = _family([pid for pid in pids if pid in ticks], parents)
+    if not family:
         return None
-    family = _family(pid, parents)
     read = [int(found[2]) for found in _READ.finditer(reads) if int(found[1]) in family]
     cpu = sum(ticks[member] for member in family) / TICK
     return Sample(
@@ -119,13 +119,13 @@ def sample(text: str, pid: int, now: float) -> Sample | None:
     )
 
 
-def _family(pid: int, parents: dict[int, int]) -> set[int]:
-    """The process and its descendants."""
+def _family(pids: list[int], parents: dict[int, int]) -> set[int]:
+    """The processes and their descendants."""
     children: dict[int, list[int]] = {}
     for child, parent in parents.items():
         children.setdefault(parent, []).append(child)
     family: set[int] = set()
-    waiting = [pid]
+    waiting = [*pids]
     while waiting:
         member = waiting.pop()
         if member not in family:

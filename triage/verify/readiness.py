@@ -189,7 +189,7 @@ class _Wait:
         if min(self._silence(now), now - self._looked) < self._pause:
             return False
         self._looked = now
-        activity = self._watch.look(self._state.pid, now)
+        activity = self._watch.look(self._state.pids, now)
         if activity is None or not activity.idle:
             self._worked = now
         if activity is None:

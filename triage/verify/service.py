@@ -6,7 +6,7 @@ import contextlib
 import re
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from triage.errors import RefusedError, UnreachableError, UsageError
@@ -18,6 +18,9 @@ from triage.hosts.connection import Connection, Output
 from triage.hosts.there import there
 
 MAX_LINE = 64 * 1024  # bytes; the rest of a longer line is dropped
+_MEMBERS = """
+find "/sys/fs/cgroup$1" "/sys/fs/cgroup/systemd$1" -name cgroup.procs -exec cat {} + 2>/dev/null; :
+"""
 STOP_GRACE = 20.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -36,6 +39,11 @@ class ServiceState:
     detail: str = ""  # in words, e.g. "failed, result signal, status 9/KILL"
     pending: bool = False
     restarting: bool = False  # dead, and about to be started again by its manager
+    members: tuple[int, ...] = ()  # all that runs of it, where none of them is known as the main process
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.pid,) if self.pid else self.members
 
     @property
     def dead(self) -> bool:
@@ -76,7 +84,7 @@ class SystemdService:
 
     _PROPERTIES = (
         "LoadState,ActiveState,SubState,Result,InvocationID,MainPID,ControlPID,Job,"
-        "ExecMainCode,ExecMainStatus,ConditionResult,ConditionTimestamp,AssertResult,AssertTimestamp"
+        "ControlGroup,ExecMainCode,ExecMainStatus,ConditionResult,ConditionTimestamp,AssertResult,AssertTimestamp"
     )
 
     def __init__(self, connection: Connection, unit: str, own: bool = False, log_namespace: str = "") -> None:
@@ -90,6 +98,7 @@ class SystemdService:
         self.name = unit
         self._connection = connection
         self._own = own
+        self._had_members = ""  # the last run in which there were any, without a main process
         self._namespace = (in_namespace(log_namespace),) if log_namespace else ()
 
     def state(self) -> ServiceState:
@@ -103,7 +112,7 @@ class SystemdService:
                 there(self._connection.name, "systemctl list-units --type=service"),
             )
         pids = (found.get(name, "") for name in ("MainPID", "ControlPID"))
-        return ServiceState(
+        state = ServiceState(
             active=found.get("ActiveState", ""),
             run=found.get("InvocationID", ""),
             pid=next((int(pid) for pid in pids if pid.isdecimal() and pid != "0"), None),
@@ -111,6 +120,21 @@ class SystemdService:
             pending=found.get("Job", "0") not in ("", "0"),
             restarting=_restarts(found),
         )
+        if state.active != "active" or state.pid is not None:
+            return state
+        return self._by_members(state, found.get("ControlGroup", ""), found.get("SubState") == "exited")
+
+    def _by_members(self, state: ServiceState, group: str, exited: bool) -> ServiceState:
+        """Of a unit without a main process. One whose command has ended counts as active for ever, also when
+        what that has left is no more; it may have left nothing, as where it starts a container."""
+        output = self._connection.run(("sh", "-c", _MEMBERS, "sh", group)) if group else Output(0, b"")
+        members = tuple(sorted({int(line) for line in output.stdout.splitlines() if line.isdigit()}))
+        if members:
+            self._had_members = state.run
+        elif exited and state.run == self._had_members and output.code == 0:
+            ended = f"{state.detail}, and what its command has left running has ended"
+            return replace(state, active="failed", detail=ended)
+        return replace(state, members=members)
 
     def restart(self) -> None:
         with contextlib.suppress(UnreachableError):  # says so of a unit that never ran: nothing to reset
