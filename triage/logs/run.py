@@ -34,6 +34,10 @@ STEP = timedelta(seconds=60)
 """A step backwards in time that is no delay any more: somebody set the clock."""
 
 
+Speaker = tuple[tuple[object, ...], "int | None"]
+"""Which part a process has in a deployment, and its pid."""
+
+
 @dataclass(eq=False)
 class Room:
     """What is left of the memory for the faults of a source."""
@@ -108,7 +112,7 @@ class Run:
     stepped: bool = False  # its clock was set back, so times do not order its faults
     banners: set[str] = field(default_factory=set)
     bannered: datetime | None = None
-    introduced: Line | None = None  # by the process that said the last banner
+    speaker: Speaker | None = None  # who said the last banner
     facts: dict[str, str] = field(default_factory=dict)
     ranks: set[frozenset[str]] = field(default_factory=set)
     pids: dict[int, frozenset[str]] = field(default_factory=dict)

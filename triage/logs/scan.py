@@ -14,7 +14,7 @@ from triage.logs.places import BOOTS, LOST, STOPS
 from triage.logs.reader import read_lines
 from triage.logs.repeats import Repeats
 from triage.logs.requests import SENT, Requests, introduces
-from triage.logs.run import Found, Room, Run
+from triage.logs.run import Found, Room, Run, Speaker
 from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
 from triage.logs.traceback import Kind, Traceback, classify, names_an_error
@@ -174,7 +174,7 @@ class Scan:
                     run = self._restart(run)
                 run.banners.add(banner)
                 run.bannered = line.time or run.bannered
-                run.introduced = line
+                run.speaker = _speaker(line)
             more = self._facts(run, line) or bool(banner)
             line.phase = run.phase_at(line)
             hit = symptoms.hits(line)
@@ -215,7 +215,7 @@ class Scan:
             return facts.engine_of(banner) not in map(facts.engine_of, run.banners) and (
                 failing or run.stopped is not None
             )
-        if failing or run.stopped is not None or run.ready or _by_another(run.introduced, line):
+        if failing or run.stopped is not None or run.ready or _by_another(run.speaker, _speaker(line)):
             return True
         one, other = line.time, run.bannered
         if one is None or other is None or (one.tzinfo is None) != (other.tzinfo is None):
@@ -322,12 +322,13 @@ class Scan:
         return True
 
 
-def _by_another(before: Line | None, line: Line) -> bool:
-    """Whether two lines that are said once at a start are of two processes with the same part in it."""
-    if before is None or before.writer is None or line.writer is None:
-        return False
-    one, other = ((each.host, each.identifier, each.process, each.ranks) for each in (before, line))
-    return one == other and before.writer != line.writer
+def _speaker(line: Line) -> Speaker:
+    return (line.host, line.identifier, line.process, line.ranks), line.writer
+
+
+def _by_another(before: Speaker | None, now: Speaker) -> bool:
+    """Whether what is said once at a start was said by two processes that have the same part in it."""
+    return before is not None and before[0] == now[0] and None not in (before[1], now[1]) and before != now
 
 
 def _fault(kind: str, type: str, message: str, line: Line, source: str, cut: bool = False) -> Fault:
