@@ -79,6 +79,15 @@ def test_the_check_says_what_is_not_there(host: Machine) -> None:
     (row,) = host.told("hosts", "check", HOST, user="poor")["hosts"]
     found = row["access"]
     assert (found["user"], found["journal"], found["python"], found["sudo"]) == ("poor", True, "", "no")
+    assert found["group_tool"] == "timeout"
+    host.box.run("cd /opt/busybox; rm timeout setsid", check=True)
+    try:
+        (row,) = host.told("hosts", "check", HOST, user="poor")["hosts"]
+        assert row["access"]["group_tool"] == ""
+        assert "no timeout, no setsid" in host.triage("hosts", "check", HOST, user="poor").stdout
+        assert diagnosis(host.told("diagnose", HOST, "--unit", UNIT, user="poor", code=1)) == CONFIRMED
+    finally:
+        host.box.run("cd /opt/busybox; ln -s busybox timeout; ln -s busybox setsid", check=True)
 
 
 @pytest.mark.systemd

@@ -175,6 +175,7 @@ def _told(outcome: Outcome[Access]) -> Text:
         ("journal" if found.journal else "no journal", found.journal),
         (f"python {found.python}" if found.python else "no python3", bool(found.python)),
         (found.gpu or "no GPU tool", bool(found.gpu)),
+        ("" if found.group_tool else "no timeout, no setsid: what a command leaves behind may stay", False),
     )
     line = Text()
     for part, good in parts:

@@ -8,6 +8,7 @@ from typing import Literal
 from triage.evidence.model import NOT_THERE, Evidence
 from triage.evidence.queries import (
     GpuInventory,
+    GroupTool,
     JournalAccess,
     PythonVersion,
     RocmInventory,
@@ -19,7 +20,8 @@ from triage.evidence.queries import (
 @dataclass(frozen=True)
 class Access:
     """`python` is the version of the host's python3, `gpu` the tool that answers and how many it sees, or why
-    it sees none; "" where there is no such tool."""
+    it sees none; "" where there is no such tool. `group_tool` ends a command as a whole; where it is "", what
+    that leaves behind may stay."""
 
     address: str
     user: str
@@ -27,6 +29,7 @@ class Access:
     journal: bool
     python: str
     gpu: str
+    group_tool: str
 
 
 def access(evidence: Evidence, address: str) -> Access:
@@ -39,6 +42,7 @@ def access(evidence: Evidence, address: str) -> Access:
         bool(evidence.ask(JournalAccess()).value),
         evidence.ask(PythonVersion()).value or "",
         _gpu_tool(evidence),
+        evidence.ask(GroupTool()).value or "",
     )
 
 

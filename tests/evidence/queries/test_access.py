@@ -8,7 +8,7 @@ import pytest
 from tests.evidence.conftest import ScriptedHost
 from triage.evidence.access import Access, access
 from triage.evidence.model import Unanswered
-from triage.evidence.queries import JournalAccess, PythonVersion, SudoRights
+from triage.evidence.queries import GroupTool, JournalAccess, PythonVersion, SudoRights
 from triage.hosts import Output
 
 Ask = Callable[..., Any]
@@ -53,6 +53,15 @@ def test_what_sudo_allows(ask: Ask, output: dict[str, Any], rights: str) -> None
     assert ask(SudoRights(), **output) == rights
 
 
+@pytest.mark.parametrize(
+    ("said", "tool"), [(b"/usr/bin/timeout\n", "timeout"), (b"/bin/setsid\n", "setsid"), (b"none\n", "")]
+)
+def test_what_puts_a_command_into_a_group_of_its_own(ask: Ask, said: bytes, tool: str) -> None:
+    assert ask(GroupTool(), stdout=said) == tool
+    with pytest.raises(Unanswered):
+        ask(GroupTool(), stdout=b"alias timeout=true\n")
+
+
 def test_python(ask: Ask) -> None:
     assert ask(PythonVersion(), stdout=b"Python 3.6.8\n") == "3.6.8"
     with pytest.raises(Unanswered):
@@ -60,7 +69,7 @@ def test_python(ask: Ask) -> None:
 
 
 def test_a_host_without_anything(host: ScriptedHost) -> None:
-    assert access(host.evidence, host.address) == Access("ops@gpu01:22", "?", "no", False, "", "")
+    assert access(host.evidence, host.address) == Access("ops@gpu01:22", "?", "no", False, "", "", "")
 
 
 def test_a_gpu_tool_that_fails_is_quoted(host: ScriptedHost) -> None:

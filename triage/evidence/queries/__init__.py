@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from triage.evidence.model import Query
-from triage.evidence.queries.access import JournalAccess, PythonVersion, SudoRights
+from triage.evidence.queries.access import GroupTool, JournalAccess, PythonVersion, SudoRights
 from triage.evidence.queries.conditions import UnmetConditions, UserUnmetConditions
 from triage.evidence.queries.containers import (
     Container,
@@ -99,6 +99,7 @@ CATALOGUE: tuple[Query[Any], ...] = (
     WhoAmI(),
     SudoRights(),
     JournalAccess(),
+    GroupTool(),
     PythonVersion(),
     ProcessArguments(0),
     ProcessEnvironment(0),
@@ -153,6 +154,7 @@ __all__ = [
     "GpuInventory",
     "GpuTopology",
     "Gpus",
+    "GroupTool",
     "HostName",
     "Interpreter",
     "Journal",

@@ -91,3 +91,25 @@ class PythonVersion(Query[str]):
         if word != "Python" or not version or len(version) > 40:
             raise Unanswered("python3 does not say its version")
         return version
+
+
+@dataclass(frozen=True)
+class GroupTool(Query[str]):
+    """What puts a command into a process group of its own, as which it ends: `timeout`, `setsid`, "" for
+    neither.
+
+    /usr/bin/timeout
+    """
+
+    name: ClassVar[str] = "group-tool"
+    purpose: ClassVar[str] = "know whether a command that is ended takes with it all that it has started"
+    absence: ClassVar[str] = "`hosts check` says that what a command leaves behind may stay"
+
+    def argv(self) -> tuple[str, ...]:
+        return ("sh", "-c", "command -v timeout || command -v setsid || echo none")
+
+    def parse(self, text: str) -> str:
+        tool = text.strip().rpartition("/")[2]
+        if tool not in ("timeout", "setsid", "none"):
+            raise Unanswered("the shell's answer is damaged")
+        return tool.replace("none", "")
