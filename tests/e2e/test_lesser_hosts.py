@@ -14,6 +14,7 @@ from tests.e2e.systemd.machines import HOST, UNIT, Machine, machine
 
 RULE = "sglang-pp-value-head-dim"
 OLD = (219, 237, 245)
+SHELLS = ("ksh93", "mksh", "yash", "zsh")
 _SETUP = """\
 set -e
 chmod 755 /opt/busybox/busybox /opt/systemd-*/*
@@ -27,6 +28,11 @@ printf 'Match User poor\\n  SetEnv PATH=/opt/busybox\\n' >> /etc/ssh/sshd_config
 for version in 219 237 245; do
     echo "Match User old$version"; echo "  SetEnv PATH=/opt/systemd-$version:/usr/bin:/bin:/usr/sbin"
 done >> /etc/ssh/sshd_config.d/box.conf
+for shell in ksh93 mksh yash zsh; do
+    [ ! -e /opt/sh-$shell/sh ] || chmod 755 /opt/sh-$shell/sh
+    useradd -m -s /bin/bash -G systemd-journal $shell
+    echo "Match User $shell"; echo "  SetEnv PATH=/opt/sh-$shell:/usr/bin:/bin:/usr/sbin"
+done >> /etc/ssh/sshd_config.d/box.conf
 sed -i 's/^Match User old245/&,ops/' /etc/ssh/sshd_config.d/box.conf
 systemctl reload ssh
 systemctl start sglang-kimi; until systemctl is-failed -q sglang-kimi; do sleep 0.1; done  # a second run
@@ -39,6 +45,8 @@ def host(rootfs: Path) -> Iterator[Machine]:
     if busybox is None:
         pytest.skip("busybox not found: apt-get install busybox")
     files: dict[str, Any] = {"/opt/busybox/busybox": Path(busybox).read_bytes()}
+    for shell in filter(shutil.which, SHELLS):
+        files[f"/opt/sh-{shell}/sh"] = Path(shutil.which(shell) or "").read_bytes()
     for version in OLD:
         files |= tools(version)
     with machine("", files, calm=100) as running:
@@ -57,8 +65,10 @@ def diagnosis(report: dict[str, Any]) -> tuple[str, str, list[str]]:
 CONFIRMED = (RULE, "confirmed", [f"PP{stage}" for stage in range(2, 8)])
 
 
-@pytest.mark.parametrize("user", ["poor", "loud", "old219", "old237", "old245"])
+@pytest.mark.parametrize("user", ["poor", "loud", "old219", "old237", "old245", *SHELLS])
 def test_the_diagnosis_is_that_of_any_host(host: Machine, user: str) -> None:
+    if user in SHELLS and host.box.run(f"/opt/sh-{user}/sh -c :").returncode:
+        pytest.skip(f"{user} does not run there: apt-get install ksh93u+m mksh yash zsh")
     report = host.told("diagnose", HOST, "--unit", UNIT, user=user, code=1)
     assert diagnosis(report) == CONFIRMED
     assert report["deployment"]["version"] == "0.5.11"

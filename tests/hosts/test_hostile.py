@@ -27,7 +27,9 @@ from triage.evidence.queries import (
     PodLog,
     Processes,
     ReadFile,
+    RotatedLog,
     TailFile,
+    TailLog,
 )
 from triage.hosts import open_connection
 
@@ -78,7 +80,7 @@ def test_a_list_that_never_ends_is_called_cut(tmp_path: Path, serves: bool) -> N
 
 
 def test_every_question_has_a_limit_that_fits_it() -> None:
-    logs = (Journal, JournalWindows, KernelLog, TailFile, ContainerLog, PodLog)
+    logs = (Journal, JournalWindows, KernelLog, TailFile, TailLog, RotatedLog, ContainerLog, PodLog)
     clusters = (NodeContainers, ClusterContainers)  # every pod's whole description
     assert all(query.limit <= 8 * MEBI for query in CATALOGUE if not isinstance(query, (*logs, *clusters)))
 
