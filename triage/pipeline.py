@@ -79,7 +79,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.containers import container_of
     from triage.evidence.cuts import NotingCuts
     from triage.evidence.discovery import discover
-    from triage.evidence.logs import KERNEL, log_sources
+    from triage.evidence.logs import KERNEL, first_asked, log_sources
     from triage.evidence.pods import where_it_runs
     from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.traced import deployment_from_log, with_traceback_paths
@@ -96,7 +96,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
             deployment, others = (found[0] if found else Deployment(name=logs[0].name)), []
             sources = logs
         else:
-            deployment, *others = discover(evidence, unit)
+            deployment, *others = discover(evidence, unit, first_asked)
             evidence = where_it_runs(evidence, deployment)
             sources = log_sources(evidence, deployment)
     unread = {source.name: source.missing for source in sources if source.missing}

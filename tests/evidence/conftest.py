@@ -9,6 +9,7 @@ import pytest
 
 from triage.evidence.live import LiveEvidence
 from triage.hosts import Output
+from triage.hosts.connection import Command
 
 ABSENT = "cat: {}: No such file or directory\n"
 
@@ -45,6 +46,22 @@ class ScriptedHost:
     @property
     def evidence(self) -> LiveEvidence:
         return LiveEvidence(self)
+
+
+@dataclass
+class FarHost(ScriptedHost):
+    """One on which commands can be run as one; each time the last of several is held up, if `held_up`."""
+
+    together: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
+    held_up: bool = False
+
+    def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
+        self.together.append(tuple(command.argv for command in commands))
+        answered = commands[:-1] if self.held_up else commands
+        return tuple(
+            self.run(each.argv, stdin=each.stdin.encode(), timeout=each.timeout, limit=each.limit)
+            for each in answered
+        )
 
 
 def _output(answer: Output | bytes | str) -> Output:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.evidence.conftest import ScriptedHost, exec_start, ps_text, tree_text, unit_text
+from tests.evidence.conftest import FarHost, ScriptedHost, exec_start, ps_text, tree_text, unit_text
 from triage.errors import ExitCode, UnreachableError, UsageError
 from triage.evidence.discovery import discover
 from triage.evidence.live import LiveEvidence
+from triage.evidence.logs import first_asked
 from triage.evidence.queries import (
     EngineScripts,
     JournalAccess,
@@ -85,6 +86,33 @@ def test_a_dead_service_is_known_by_its_unit(dead: ScriptedHost) -> None:
 def test_nothing_is_asked_of_other_services(dead: ScriptedHost) -> None:
     discover(dead.evidence)
     assert not [argv for argv in dead.asked if any("ssh" in word for word in argv)]
+
+
+@pytest.mark.parametrize("user", ["ops", "root"])
+def test_of_a_far_host_what_is_known_to_be_asked_is_asked_at_once(dead: ScriptedHost, user: str) -> None:
+    far = FarHost(dead.files, dead.commands | {"id -un": f"{user}\n"})
+    far.commands[f"runuser -u sglang -- env -i {PYTHON}"] = far.commands[f"env -i {PYTHON}"]
+    evidence = far.evidence
+    (found,) = discover(evidence, next_of=first_asked)
+    _, about = far.together
+    named = [argv[0] for argv in about]
+    assert named == ["busctl", "runuser" if user == "root" else "env", "sh"]
+    assert about[2][-1] == "COREDUMP_UNIT=kimi.service"
+    assert found.package_root == ROOT
+    times = [far.asked.count(argv) for argv in about]
+    assert times == [1, 1, 1]
+    assert not [argv for argv in far.asked if argv[:3] == about[1][:3] and argv not in about]
+
+
+def test_of_several_units_the_log_of_the_first_one_alone_is_asked_with_them(dead: ScriptedHost) -> None:
+    units = [
+        unit_text(f"{name}.service", ActiveState=state, ExecStart=exec_start(*SERVE))
+        for name, state in (("a", "inactive"), ("b", "failed"), ("c", "inactive"))
+    ]
+    far = FarHost(dead.files, dead.commands | {"systemctl show": "\n".join(units)})
+    assert discover(far.evidence, next_of=first_asked)[0].name == "b.service"
+    asked = [argv[-1] for several in far.together for argv in several if "journal-windows" in argv]
+    assert asked == ["COREDUMP_UNIT=b.service"]
 
 
 def test_as_root_the_interpreter_runs_as_the_services_user(dead: ScriptedHost) -> None:

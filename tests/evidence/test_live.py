@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from tests.evidence.conftest import ScriptedHost
+from tests.evidence.conftest import FarHost, ScriptedHost
 from triage.errors import UnreachableError
 from triage.evidence.live import PATIENCE
 from triage.evidence.model import Unanswered
 from triage.evidence.queries import GpuInventory, OsRelease, ReadFile
 from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output
-from triage.hosts.connection import Command
 
 TOKEN = "hf_" + "a1" * 16
 
@@ -24,20 +21,12 @@ def test_a_question_is_asked_once(host: ScriptedHost) -> None:
     assert (evidence.origin.kind, evidence.origin.name) == ("host", "gpu01")
 
 
-class Far(ScriptedHost):
-    """A host on which commands can be run as one; the last one of several is held up."""
-
-    def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
-        self.together = [command.argv for command in commands]
-        return tuple(self.run(each.argv, timeout=each.timeout, limit=each.limit) for each in commands[:-1])
-
-
 def test_what_is_foreseen_is_asked_at_once_and_what_had_no_answer_alone() -> None:
-    host = Far(files={"/a": "a", "/b": "b", "/c": f"key {TOKEN}"})
+    host = FarHost(files={"/a": "a", "/b": "b", "/c": f"key {TOKEN}"}, held_up=True)
     evidence = host.evidence
     assert evidence.ask(ReadFile("/a")).value == "a"
     evidence.foresee([ReadFile(f"/{name}") for name in ("a", "b", "none", "c")])
-    assert len(host.together) == 3
+    assert [len(each) for each in host.together] == [3]
     answers = [evidence.ask(ReadFile(f"/{name}")) for name in ("b", "none", "c")]
     assert [answer.value for answer in answers] == ["b", None, "key <token-1>"]
     assert "No such file" in answers[1].missing

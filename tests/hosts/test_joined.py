@@ -24,6 +24,16 @@ COMMANDS = (
 )
 
 
+READ = (
+    "",
+    "no end of line",
+    "two\nlines\n\n",
+    r"a\nb \\ \0101 \c %s %d" + "\n",
+    'it\'s "quoted" `id` $HOME !event # é\t~\n',
+    "-n\n",
+)
+
+
 def commands(*of: Sequence[str], timeout: float = 20.0, limit: int = 1000) -> list[Command]:
     return [Command(tuple(argv), timeout, limit) for argv in of]
 
@@ -45,6 +55,19 @@ def test_each_gives_what_it_gives_alone() -> None:
         assert (output.code, output.stdout, output.cut) == (wanted.code, wanted.stdout, wanted.cut)
         if command.argv[0] == "sh" and wanted.code in (0, 3):  # of a signal the shell says something, too
             assert output.stderr == wanted.stderr
+
+
+def test_each_reads_what_is_meant_for_it_to_the_byte() -> None:
+    asked = [Command(("cat",), 20.0, 1000, text) for text in READ]
+    assert [output.stdout.decode() for output in run(asked)] == list(READ)
+    assert "\n" not in joined(asked, MARK).argv[2]
+
+
+def test_who_does_not_read_what_is_meant_for_it_gives_its_own_status() -> None:
+    unread = Command(("sh", "-c", "exit 3"), 20.0, 1000, "line\n" * 100)
+    first, second = run([unread, Command(("cat",), 20.0, 1000)])
+    assert (first.code, first.stdout, first.stderr) == (3, b"", b"")
+    assert (second.code, second.stdout) == (0, b"")
 
 
 ENDLESS = ("sh", "-c", "echo much >&2; exec cat /dev/zero")

@@ -79,6 +79,8 @@ def test_several_commands_at_once(connection: Connection) -> None:
     assert (one.code, one.stdout, one.stderr) == (0, b"a\0b", b"")
     assert (two.code, two.stdout, two.stderr) == (3, b"it's !\\ $HOME\n", b"err\n")
     assert (three.code, three.stdout) == (-9, b"")
+    (read,) = connection.run_each([Command(("cat",), stdin="it's !\\ $HOME\nétwo\n")])
+    assert read.stdout.decode() == "it's !\\ $HOME\nétwo\n"
 
 
 def test_the_list_of_processes_is_without_ours(connection: Connection, server: Server) -> None:

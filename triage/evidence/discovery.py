@@ -9,9 +9,10 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from triage.errors import TriageError, UnreachableError, UsageError
 from triage.evidence.commandline import (
@@ -31,9 +32,9 @@ from triage.evidence.containers import (
     serves,
 )
 from triage.evidence.environment import relevant
-from triage.evidence.launched import Users, running, with_launch, with_tree_inside
+from triage.evidence.launched import Users, expected_tree, running, with_launch, with_tree_inside
 from triage.evidence.managers import about_units_of
-from triage.evidence.model import NOT_THERE, Deployment, Evidence
+from triage.evidence.model import NOT_THERE, Deployment, Evidence, Query
 from triage.evidence.queries import (
     Belonging,
     ClusterContainers,
@@ -65,16 +66,21 @@ LIST_UNITS = "systemctl list-units --type=service --all"
 _USER_MANAGER = re.compile(r"(?:\S*/)?systemd --user(?: .*)?")
 
 
-def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
+def discover(
+    evidence: Evidence, unit: str = "", next_of: Callable[[Unit], Sequence[Query[Any]]] = lambda _: ()
+) -> tuple[Deployment, ...]:
     """The host's inference services: failed ones first, then those that started last.
 
-    With `unit`, that one alone, whatever it runs. Raises UsageError when it is not there, and
+    With `unit`, that one alone, whatever it runs. `next_of` is what the caller will ask of the first one's
+    unit: it is asked together with what is asked here. Raises UsageError when it is not there, and
     UnreachableError when the host has no inference service, or cannot tell.
     """
-    host = _Host(evidence)
+    host = _Host(evidence, next_of)
     if unit:
         return (with_tree_inside(evidence, host.named(unit)),)
-    found = [host.deployment_of(each) for each in host.service_units()]
+    units = host.service_units()
+    first = max(units, key=lambda each: (_ended_badly(each), each.started), default=None)
+    found = [host.deployment_of(each, is_first=each is first) for each in units]
     found += _serving(host.containers)
     found += [host.deployment_of_process(each) for each in host.plain_processes()]
     found = found or [host.deployment_of(each) for each in host.idle_units() if host.has_run(each.id)]
@@ -94,8 +100,9 @@ def discover(evidence: Evidence, unit: str = "") -> tuple[Deployment, ...]:
 class _Host:
     """What was asked of one host while its deployments are put together."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, next_of: Callable[[Unit], Sequence[Query[Any]]]) -> None:
         self.evidence = evidence
+        self.next_of = next_of
         evidence.foresee((ServiceUnits(), Processes(), WhoAmI(), PodmanStorage()))
         self.units = self.evidence.ask(ServiceUnits())
         self.processes = self.evidence.ask(Processes())
@@ -145,7 +152,7 @@ class _Host:
             )
         loaded = self._loaded(name)
         if loaded is not None:
-            return self.deployment_of(loaded)
+            return self.deployment_of(loaded, is_first=True)
         container = self._chosen(self.containers, name)
         if container is not None:
             return container
@@ -282,11 +289,8 @@ class _Host:
             if not belonging.unit and not self._in_own_unit(pid) and not inside & {pid, *self._ancestors(pid)}
         )
 
-    def deployment_of(self, unit: Unit) -> Deployment:
-        command = self.evidence.ask(about_units_of(unit.manager).command(unit.id)).value
-        program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
+    def deployment_of(self, unit: Unit, *, is_first: bool = False) -> Deployment:
         environment = environment_of(self.evidence, unit)
-        launch = planned(self.evidence, unit, program, expand_exec(argv, environment), environment)
         deployment = Deployment(
             name=unit.id,
             manager=unit.manager,
@@ -299,10 +303,17 @@ class _Host:
             restarts=unit.restarts,
             main_pid=unit.main_pid,
             log_namespace=unit.log_namespace if unit.manager == "systemd" else "",
-            argv=argv,
             environment=MappingProxyType(relevant(environment)),
             working_directory=unit.working_directory or "/",
         )
+        users = self._users(unit.main_pid, unit)
+        question = about_units_of(unit.manager).command(unit.id)
+        tree = () if unit.main_pid else expected_tree(deployment, expand_exec(unit.argv, environment), users)
+        self.evidence.foresee((question, *tree, *(self.next_of(unit) if is_first else ())))
+        command = self.evidence.ask(question).value
+        program, argv = (command.program, command.argv) if command else (unit.program, unit.argv)
+        launch = planned(self.evidence, unit, program, expand_exec(argv, environment), environment)
+        deployment = replace(deployment, argv=argv)
         if not unit.invocation:
             deployment = self._last_run(deployment)
         if unit.load_state in UNSTARTABLE and unit.active_state != "inactive":
@@ -320,7 +331,6 @@ class _Host:
         if trial := on_trial(unit):
             deployment = replace(deployment, disagreements=(*deployment.disagreements, trial))
         serving = next(iter(self._in(unit)), unit.main_pid)
-        users = self._users(deployment)
         if serving in self.by_pid:
             return running(self.evidence, deployment, self.by_pid[serving], launch, users)
         return with_launch(self.evidence, deployment, launch, users) if launch else deployment
@@ -340,7 +350,7 @@ class _Host:
         if belonging.user_unit:
             said = f"it is {belonging.user_unit} of the own systemd of {process.user}: connect as that user"
             deployment = replace(deployment, disagreements=(said,))
-        return running(self.evidence, deployment, process, None, self._users(deployment))
+        return running(self.evidence, deployment, process, None, self._users(process.pid, None))
 
     def _serving_processes(self) -> tuple[int, ...]:
         """Processes that run an engine themselves, without those that such a one started."""
@@ -379,16 +389,14 @@ class _Host:
         runs = self.evidence.ask(questions.runs(unit.id)).value  # a daemon-reload forgets which one it was
         return (runs[-1].skipped if runs else "") or "a condition of its unit was not met"
 
-    def _users(self, deployment: Deployment) -> Users:
+    def _users(self, main_pid: int | None, unit: Unit | None) -> Users:
         """Where we are root, the service's own user, or nobody, where that user exists only while the service
         runs."""
-        if self.belongs.get(deployment.main_pid or 0, Belonging()).container:
+        if self.belongs.get(main_pid or 0, Belonging()).container:
             return None
         if self._me() != "root":
             return ("",)
-        units = self.own_by_id if deployment.manager == "systemd-user" else self.by_id
-        unit = units.get(deployment.unit)
-        process = self.by_pid.get(deployment.main_pid or 0)
+        process = self.by_pid.get(main_pid or 0)
         user = unit.user if unit else process.user if process else ""
         return ("",) if user in ("", "root", "0") else (user, "nobody")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -99,6 +99,14 @@ def with_launch(evidence: Evidence, deployment: Deployment, launch: Launch, user
     return deployment if users is None else _with_tree(evidence, deployment, launch, users)
 
 
+def expected_tree(deployment: Deployment, argv: Sequence[str], users: Users) -> tuple[PythonTree, ...]:
+    """What will be asked of the interpreter of a unit that starts its engine without a wrapper."""
+    launch = recognise(argv, deployment.environment)
+    if not users or launch is None or launch.argv != tuple(argv) or not launch.python.startswith("/"):
+        return ()
+    return (_tree(replace(deployment, python=launch.python), launch, users[0]),)
+
+
 def _in_engine_file(
     evidence: Evidence, engine: Engine, name: str, directory: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -137,20 +145,22 @@ def _on_path(evidence: Evidence, program: str, environment: Mapping[str, str], d
 def _with_tree(
     evidence: Evidence, deployment: Deployment, launch: Launch, users: tuple[str, ...]
 ) -> Deployment:
-    place = posixpath.dirname(launch.script)
-    first = posixpath.join(deployment.working_directory, place) if place or not launch.script else ""
-    first = first.rstrip("/")
-    search = search_environment(deployment.environment)
     interpreter, why = None, "the unit does not say which"
     for user in users if deployment.python else ():
-        query = PythonTree(deployment.python, search, deployment.working_directory, first, user)
         if interpreter is None:
-            answer = evidence.ask(query)
+            answer = evidence.ask(_tree(deployment, launch, user))
             interpreter, why = answer.value, answer.missing
     if interpreter is None:
         said = f"what {deployment.python or 'its interpreter'} would import is not known: {why}"
         return replace(deployment, disagreements=(*deployment.disagreements, said))
     return _with_interpreter(deployment, interpreter)
+
+
+def _tree(deployment: Deployment, launch: Launch, user: str) -> PythonTree:
+    place = posixpath.dirname(launch.script)
+    first = posixpath.join(deployment.working_directory, place) if place or not launch.script else ""
+    search = search_environment(deployment.environment)
+    return PythonTree(deployment.python, search, deployment.working_directory, first.rstrip("/"), user)
 
 
 def _with_interpreter(deployment: Deployment, interpreter: Interpreter) -> Deployment:

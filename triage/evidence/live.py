@@ -51,12 +51,12 @@ class LiveEvidence:
         return cast("Answer[T]", self._answers[key])
 
     def foresee(self, queries: Sequence[Query[Any]]) -> None:
-        """Ask a host that is far at once what reads no input and was not asked. Raises as `ask`."""
-        new = [query for query in queries if query.key not in self._answers and not query.stdin()]
+        """Ask a host that is far at once what was not asked. Raises as `ask`."""
+        new = [query for query in queries if query.key not in self._answers]
         connection = self._connection
         if len(new) < 2 or self._late >= PATIENCE or not isinstance(connection, Joining):
             return
-        commands = [Command(each.argv(), each.timeout, each.limit) for each in new]
+        commands = [Command(each.argv(), each.timeout, each.limit, each.stdin().decode()) for each in new]
         outputs = _twice(lambda: connection.run_each(commands))
         for query, output in zip(new, outputs, strict=False):  # fewer where one ran into a limit
             self._keep(query, self._fetch(query, output))

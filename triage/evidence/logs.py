@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from triage.errors import UnreachableError
 from triage.evidence.containers import container_of, details_of, earlier_log_of, log_of, said_by_crictl
 from triage.evidence.managers import about_unit_of, about_units_of
-from triage.evidence.model import Answer, Deployment, Evidence
+from triage.evidence.model import Answer, Deployment, Evidence, Query
 from triage.evidence.outputs import BEGINNING, file_of_process, journal_holds_its_words, output_of
-from triage.evidence.queries import JournalAccess, KernelLog, TailFile
+from triage.evidence.queries import JournalAccess, KernelLog, TailFile, Unit
 from triage.evidence.queries.containers import Tool
 from triage.evidence.queries.journal import NEEDS
 from triage.evidence.rotation import read_log_file
@@ -94,6 +95,14 @@ def _journal(
         raise _unreadable(evidence, unit, answer)
     data = answer.value.encode("utf-8", "replace")
     yield LogSource(f"journal of {unit}", data, answer.partial, last_runs=0 if invocation else last_runs)
+
+
+def first_asked(unit: Unit) -> tuple[Query[Any], ...]:
+    """What is asked first of the log of a unit whose latest run ended."""
+    if not unit.invocation or unit.restarts or unit.main_pid:
+        return ()
+    questions = about_units_of(unit.manager)
+    return () if unit.log_namespace else (questions.windows(unit.id, unit.invocation),)
 
 
 def _lines(evidence: Evidence, deployment: Deployment, invocation: str) -> Answer[str]:

@@ -36,11 +36,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Command:
-    """One that reads no input, and its limits: as for `Connection.run`."""
+    """One, and its limits: as for `Connection.run`. What it reads is text, of some kilobytes at most."""
 
     argv: tuple[str, ...]
     timeout: float = DEFAULT_TIMEOUT
     limit: int = DEFAULT_LIMIT
+    stdin: str = ""
 
 
 class LostError(UnreachableError):
@@ -98,7 +99,7 @@ class Joining(Protocol):
     """A connection to a machine that is far: several commands can go there as one."""
 
     def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
-        """The outputs of commands that depend on nothing of each other, and read no input.
+        """The outputs of commands that depend on nothing of each other.
 
         Where one runs into a limit, there may be none of it, nor of those after it. Raises as `run`.
         """

@@ -15,16 +15,24 @@ _TOLD = 'mark=$1; told() { printf "\\n%s %s\\n" "$mark" $?; printf "\\n%s\\n" "$
 
 
 def joined(commands: Sequence[Command], mark: str) -> Command:
-    """One command for several that read no input; all have as long as the most patient of them.
+    """One command for several, that reads no input; all have as long as the most patient of them.
 
     `mark` is a word that nobody can foresee: it parts what they print.
     """
-    script = "; told; ".join(shlex.join(command.argv) for command in commands)
+    script = "; told; ".join(map(_line, commands))
     return Command(
         ("sh", "-c", f"{_TOLD} {script}; told", "sh", mark),
         timeout=max(command.timeout for command in commands),
         limit=sum(command.limit for command in commands),
     )
+
+
+def _line(command: Command) -> str:
+    """It, in one line as a C shell takes no other."""
+    if not command.stdin:
+        return shlex.join(command.argv)
+    text = command.stdin.replace("\\", r"\\").replace("\n", r"\n")
+    return f"printf %b {shlex.quote(text)} | {shlex.join(command.argv)}"
 
 
 def parted(output: Output, commands: Sequence[Command], mark: str) -> tuple[Output, ...]:
