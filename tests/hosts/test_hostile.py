@@ -26,6 +26,7 @@ from triage.evidence.queries import (
     NodeContainers,
     PodLog,
     Processes,
+    RotatedLog,
     ReadFile,
     RotatedLog,
     TailFile,
