@@ -26,7 +26,6 @@ from triage.evidence.queries import (
     NodeContainers,
     PodLog,
     Processes,
-    RotatedLog,
     ReadFile,
     RotatedLog,
     TailFile,
