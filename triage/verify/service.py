@@ -171,15 +171,16 @@ class ProcessService:
         shift 3
         cd -- "$directory" || exit 3
         : >>"$log" && : >"$pid_file" || exit 3
-        setsid "$@" >>"$log" 2>&1 </dev/null &
-        pid=$!
-        while :; do
-            stat=$(cat "/proc/$pid/stat") || exit 3
-            set -- ${stat##*) }
+        exec setsid "$@" >>"$log" 2>&1 </dev/null &
+        pid=$! birth=
+        while stat=$(cat "/proc/$pid/stat"); do
+            set -- ${stat##*")" }
+            birth=${20}
             case "$4 $1" in "$pid "*|*Z) break ;; esac  # in the session of this shell it would end with it
             sleep 0.02
         done
-        echo "$pid ${20}" >"$pid_file"
+        [ "$birth" ] || exit 3
+        echo "$pid $birth" >"$pid_file"
     """
     _STATE = 'read -r pid birth <"$1" && echo "$pid $birth" && cat "/proc/$pid/stat"'
     _SIZE = 'if [ -e "$1" ]; then stat -c %s -- "$1"; else echo 0; fi'

@@ -58,7 +58,7 @@ for each in /proc/[0-9]*; do
         done </etc/passwd;
     fi;
     args=$(tr "\000\n" "  " <"$each/cmdline");
-    set -f; set -- ${line##*) }; set +f;
+    set -f; set -- ${line##*")" }; set +f;
     printf "%s %s %s @%s %s\n" "${each#/proc/}" "$2" "$user" "${20}" "$args";
 done 2>/dev/null; :
 """
@@ -283,7 +283,7 @@ class PipedOutput(Query[str]):
         script = r"""
             tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^SUPERVISOR_PROCESS_NAME=//p'
             pipe=$(readlink "/proc/$1/fd/2") || exit
-            find /proc/[0-9]*/fd -lname "pipe:\[${pipe#pipe:[}" -perm -400 ! -perm -200 2>/dev/null |
+            find /proc/[0-9]*/fd -lname "pipe:\[${pipe#"pipe:["}" -perm -400 ! -perm -200 2>/dev/null |
             while read -r end; do
                 case $(cat "${end%/fd/*}/comm") in @WRITERS@) ;; *) continue ;; esac
                 find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 \
