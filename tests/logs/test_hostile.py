@@ -187,6 +187,7 @@ BIG: dict[str, Callable[[], bytes]] = {
     "one line of escapes": lambda: b"\x1b]\x1b[" * 500_000,
     "one line of carriage returns": lambda: b"abc\r" * 200_000,
     "one line of JSON that never closes": lambda: b'{"a":' * 1_000_000,
+    "one line of errors": lambda: b"x ERROR IndexError: " * 5_000_000,
     "one banner without an end": lambda: b"server_args=" + b"model='" * 500_000,
     "no newline at the end": lambda: b"Traceback (most recent call last):\n" + b"x" * 100_000,
     "many tracebacks": lambda: (PIECES[0] + PIECES[1] + PIECES[2] + PIECES[4]) * 20_000,

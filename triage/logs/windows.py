@@ -56,7 +56,8 @@ def _places(data: Content, find: Find, at: int, shape: Shape) -> Iterator[tuple[
                 end = offset + place
                 if at - above + end <= done:
                     continue  # in the line of the one before
-                start, stop = block.rfind(b"\n", 0, end - 1) + 1, block.find(b"\n", end - 1)
+                start = block.rfind(b"\n", max(end - 1 - repeats.LONGEST, 0), end - 1) + 1
+                stop = block.find(b"\n", end - 1, end - 1 + repeats.LONGEST)
                 if start and 0 < stop - start < repeats.LONGEST:
                     before = block[block.rfind(b"\n", 0, start - 1) + 1 : start - 1]
                     done = at - above + stop
