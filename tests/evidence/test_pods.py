@@ -270,7 +270,10 @@ def test_containers_that_nobody_can_be_asked_of_are_said(laptop: ScriptedHost) -
         laptop.commands["ps"] = ps_text(*((each + 1, 0, "root", word) for each, word in enumerate(commands)))
         with pytest.raises(UnreachableError, match=r"nerdctl or ctr .* give its log with --log FILE"):
             discover(laptop.evidence)
-    laptop.commands["ps"] = ps_text((1, 0, "root", "/usr/bin/containerd"), (2, 0, "root", "/usr/bin/dockerd"))
+    endless = "containerd-shim" * 300_000
+    laptop.commands["ps"] = ps_text(
+        (1, 0, "root", "/usr/bin/containerd"), (2, 0, "root", "/usr/bin/dockerd"), (3, 0, "root", endless)
+    )
     with pytest.raises(UnreachableError) as error:
         discover(laptop.evidence)
     assert "nerdctl" not in error.value.happened

@@ -41,7 +41,7 @@ TOOLS: tuple[Tool, ...] = ("docker", "podman", "crictl", "kubectl")
 MONITORS: dict[str, Daemon] = {"dockerd": "docker", "conmon": "podman"}
 KUBELETS = ("kubelet", "k3s", "kubelite")
 OF_A_KUBELET = " -namespace k8s.io "  # the shim of containerd, which outlives both
-OF_CONTAINERD = re.compile(r"\S*containerd-shim\S* -namespace (?!k8s\.io |moby )\S+ ")
+OF_CONTAINERD = re.compile(r"\S{0,255}?containerd-shim\S{0,40} -namespace (?!k8s\.io |moby )\S+ ")
 LOST = re.compile(r"\.sock\b(?!.*permission denied)|context deadline exceeded")
 CLEAN = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)  # as systemd counts them
 
