@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.logs.corpus import CORPUS
+from triage.evidence import rotation
 from triage.evidence.case import read_case, write_case
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import RotatedLog, TailFile, TailLog
+from triage.evidence.queries import RotatedLog, TailFile, TailLog, files, rotated
 from triage.evidence.recorded import RecordedEvidence
 from triage.evidence.rotation import MOST, joined, read_log_file
 from triage.hosts import open_connection
@@ -96,6 +97,21 @@ def test_only_so_many_are_read(evidence: LiveEvidence, tmp_path: Path) -> None:
     for number in range(1, 2 * MOST):
         aside(tmp_path / f"service.log.{number}", b"%d\n" % number, 1795999200 - number)
     assert read(evidence, tmp_path / "service.log").data == b"4\n3\n2\n1\n" + NEWER
+
+
+def test_nothing_is_put_before_what_is_not_whole(
+    evidence: LiveEvidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (files, rotated, rotation):
+        monkeypatch.setattr(module, "TAIL", 1024)
+    aside(tmp_path / "one.log.1", START)
+    (tmp_path / "one.log").write_bytes(b"x" * 2000 + b"\n")
+    source = read(evidence, tmp_path / "one.log")
+    assert (source.data, source.notes) == (b"x" * 1023 + b"\n", ())
+    (tmp_path / "two.log").write_bytes(NEWER)
+    aside(tmp_path / "two.log.1.gz", gzip.compress(b"y" * 100_000))
+    aside(tmp_path / "two.log.2", START, 1795990000)
+    assert read(evidence, tmp_path / "two.log").data == b"y" * 1024 + NEWER
 
 
 def test_one_that_cannot_be_unpacked_ends_it_and_is_named(evidence: LiveEvidence, tmp_path: Path) -> None:

@@ -15,9 +15,6 @@ from triage.logs.model import LogSource, Part
 MOST = 4
 """Files put aside that are read, at most."""
 
-PACKING = 10
-"""How much longer a packed log is when it is unpacked, about."""
-
 
 def read_log_file(evidence: Evidence, query: TailFile, runs: int = 1, since: str = "") -> LogSource:
     """A log file back to the start of the `runs`-th run from its end, as far as the host has kept it.
@@ -27,9 +24,10 @@ def read_log_file(evidence: Evidence, query: TailFile, runs: int = 1, since: str
     """
     path, answer = query.path, evidence.ask(query)
     data = (answer.value or "").encode("utf-8", "surrogateescape")
-    starts = starts_in(data)
-    pieces, notes, partial, taken = [(path, data.lstrip(b"\0"))], [], answer.partial, 0
-    for file in _put_aside(evidence, query, since)[:MOST] if starts < runs else ():
+    data, starts = data.lstrip(b"\0"), starts_in(data)
+    pieces, notes, partial, taken = [(path, data)], [], answer.partial, 0
+    is_whole = len(data) < TAIL  # otherwise the start may be in what is not read of it
+    for file in _put_aside(evidence, query, since)[:MOST] if starts < runs and is_whole else ():
         older = evidence.ask(RotatedLog(file.path))
         if older.value is None:
             notes.append(f"{file.path} could not be read: {older.missing}; on the host: {older.command}")
@@ -38,7 +36,7 @@ def read_log_file(evidence: Evidence, query: TailFile, runs: int = 1, since: str
         pieces.insert(0, (file.path, data))
         partial = partial or older.partial
         starts += starts_in(data)
-        taken += file.size * (PACKING if file.packed else 1)
+        taken += max(file.size, len(data))
         if starts >= runs or taken >= TAIL or older.partial:
             break
     pieces = [(name, data) for name, data in pieces if data] or [(path, b"")]

@@ -27,9 +27,9 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")
 _DATE = r"[._-]20\d\d-?[01]\d-?[0-3]\d(?:[-_T.]?\d[\d:-]{0,15})?"
 _MOMENT = r"[.-]\d{10}"
 _NUMBER = r"\.\d{1,4}"
-_PACKED = r"(?P<packed>\.(?:gz|bz2|xz|zst))?"
+_PACKED = r"(?:\.(?:gz|bz2|xz|zst))?"
 _OF_LOG = re.compile(
-    rf"(?P<live>.+\.(?:log|out|err|txt))(?:{_DATE}|{_MOMENT}|{_NUMBER})(?:\.(?:gz|bz2|xz|zst))?", re.DOTALL
+    rf"(?P<live>.+\.(?:log|out|err|txt))(?:{_DATE}|{_MOMENT}|{_NUMBER}){_PACKED}", re.DOTALL
 )
 _STAT = re.compile(r"([0-9a-f]{1,8}) (-?\d{1,12}) (\d{1,19}) (.+)/")
 
@@ -41,10 +41,6 @@ class Rotated:
     path: str
     size: int
     modified: int
-
-    @property
-    def packed(self) -> bool:
-        return self.path.endswith(PACKED)
 
 
 def live_name(path: str) -> str:
@@ -115,8 +111,8 @@ class RotatedLogs(Query[tuple[Rotated, ...]]):
 
 def _order(rest: str) -> int:
     """Of files written to in the same second the newest has the smallest number, or the latest date."""
-    number = re.search(r"\.(\d{1,4})(?:\.(?:gz|bz2|xz|zst))?$", rest)
-    return -int(number[1]) if number else int("".join(re.findall(r"\d", rest))[:24] or 0)
+    number = re.search(rf"{_NUMBER}(?={_PACKED}$)", rest)
+    return -int(number[0][1:]) if number else int("".join(re.findall(r"\d", rest))[:24] or 0)
 
 
 @dataclass(frozen=True)
