@@ -28,9 +28,7 @@ _DATE = r"[._-]20\d\d-?[01]\d-?[0-3]\d(?:[-_T.]?\d[\d:-]{0,15})?"
 _MOMENT = r"[.-]\d{10}"
 _NUMBER = r"\.\d{1,4}"
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst))?"
-_OF_LOG = re.compile(
-    rf"(?P<live>.+\.(?:log|out|err|txt))(?:{_DATE}|{_MOMENT}|{_NUMBER}){_PACKED}", re.DOTALL
-)
+_OF_LOG = re.compile(rf"(?P<live>.+\.(?:log|out|err|txt))(?:{_DATE}|{_MOMENT}|{_NUMBER}){_PACKED}", re.DOTALL)
 _STAT = re.compile(r"([0-9a-f]{1,8}) (-?\d{1,12}) (\d{1,19}) (.+)/")
 
 
