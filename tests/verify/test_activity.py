@@ -18,10 +18,11 @@ from triage.verify.events import Event, Silent
 from triage.verify.readiness import Readiness, restart_and_wait
 from triage.verify.service import ProcessService
 
-BUSY_CHILD = """
+BUSY = "import time; end = time.time() + 120\nwhile time.time() < end: pass"
+BUSY_CHILD = f"""
 import subprocess, sys
 print("Load weight begin", flush=True)
-subprocess.run([sys.executable, "-c", "while True: pass"])
+subprocess.run([sys.executable, "-c", {BUSY!r}])
 """
 ASLEEP = 'import time; print("Load weight begin", flush=True); time.sleep(600)'
 
@@ -76,7 +77,7 @@ def test_in_words(activity: Activity, idle: bool, words: str):
 
 @pytest.fixture
 def busy() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
         yield process
         process.kill()
 
