@@ -79,7 +79,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     from triage.evidence.containers import container_of
     from triage.evidence.cuts import NotingCuts
     from triage.evidence.discovery import discover
-    from triage.evidence.logs import KERNEL, first_asked, log_sources
+    from triage.evidence.logs import KERNEL, NO_TIME, first_asked, log_sources
     from triage.evidence.pods import where_it_runs
     from triage.evidence.redaction import Redactor, redact_values
     from triage.evidence.traced import deployment_from_log, with_traceback_paths
@@ -120,7 +120,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     tree = EvidenceTree(evidence, deployment.package_root, container_of(deployment))
     patches = {patch.id: patch for patch in knowledge.patches}
     findings = []
-    unasked = {KERNEL: "only a log was given"} if logs else {}
+    unasked = {KERNEL: NO_TIME} if logs else {}
     for incident in incidents:
         diagnoses = engine.diagnose(
             incident, deployment, evidence, tree, knowledge.rules, patches, {**unasked, **unread}
