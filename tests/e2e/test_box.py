@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -71,11 +72,10 @@ def traces() -> list[str]:
     directory = registry.REGISTRY / ADDRESS
     left = [str(directory)] if directory.exists() else []
     left += map(str, Path("/sys/fs/cgroup").rglob(f"triage-box-{ADDRESS}"))
-    for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
-        try:
-            left += [line for line in mounts.read_text().splitlines() if f"{directory}/" in line]
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            mounts = (process / "mountinfo").read_text().splitlines()
+            left += [line for line in mounts if f"{directory}/" in line]
     return left
 
 

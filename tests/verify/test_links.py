@@ -230,8 +230,11 @@ import os, pathlib, signal, sys, time
 sys.path.insert(0, {str(Path(linkagent.__file__).parent)!r})
 import linkagent
 def worker(rank, job, place):
-    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    started = pathlib.Path({str(tmp_path)!r})
+    (started / str(os.getpid())).touch()
     if rank == 2:
+        while len(list(started.iterdir())) < 3:
+            time.sleep(0.01)
         print("Traceback ends here", flush=True) if {words!r} else None
         {deed}
     time.sleep(60)
