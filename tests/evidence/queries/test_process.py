@@ -115,6 +115,23 @@ def test_words_that_another_program_writes_down(evidence: LiveEvidence, tmp_path
             os.killpg(shell.pid, signal.SIGKILL)
 
 
+def test_a_line_break_in_a_file_name_leads_to_no_other_file(evidence: LiveEvidence, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("not to be read")
+    forged = Path(f"{tmp_path}/x\n{other}")
+    forged.parent.mkdir(parents=True)
+    line = f"sh -c 'echo $$; exec sleep 60' 2>&1 | tee {shlex.quote(str(forged))}"
+    with subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL, start_new_session=True) as shell:
+        try:
+            end = time.monotonic() + 20
+            while not (forged.exists() and forged.read_text()) and time.monotonic() < end:
+                time.sleep(0.02)
+            answer = evidence.ask(PipedOutput(int(forged.read_text())))
+            assert (answer.value, "nobody is seen" in answer.missing) == (None, True)
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("files", "found"),
     [

@@ -279,14 +279,15 @@ class PipedOutput(Query[str]):
 
     def argv(self) -> tuple[str, ...]:
         # What supervisord calls it; who holds the end of the pipe that can only be read; then which files
-        # that one can write to.
+        # that one can write to. One with a line break in its name would be told as two.
         script = r"""
+            break=$(printf '\nx') break=${break%x}
             tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^SUPERVISOR_PROCESS_NAME=//p'
             pipe=$(readlink "/proc/$1/fd/2") || exit
             find /proc/[0-9]*/fd -lname "pipe:\[${pipe#"pipe:["}" -perm -400 ! -perm -200 2>/dev/null |
             while read -r end; do
                 case $(cat "${end%/fd/*}/comm") in @WRITERS@) ;; *) continue ;; esac
-                find "${end%/*}" -lname '/*' ! -lname '/dev/*' -perm -200 \
+                find "${end%/*}" -lname '/*' ! -lname '/dev/*' ! -lname "*$break*" -perm -200 \
                     \( -lname '* (deleted)' -printf '%p %l\n' -o -printf '%l\n' \)
             done
         """
