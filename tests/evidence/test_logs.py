@@ -162,7 +162,7 @@ def test_a_process_that_logs_to_a_file(host: ScriptedHost) -> None:
     source, kernel = log_sources(host.evidence, Deployment("pid 241", manager="process", main_pid=241))
     assert (source.name, source.data) == ("/var/log/a b.log", b"line \xff\n")
     assert (kernel.name, kernel.data) == (KERNEL, b"")
-    assert kernel.missing.startswith("it was not asked: ")
+    assert kernel.missing.startswith("when the run failed is not known")
 
 
 def test_a_log_file_that_was_deleted_while_its_process_writes_to_it(tmp_path: Path) -> None:

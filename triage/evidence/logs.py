@@ -24,7 +24,7 @@ KERNEL = "kernel log"
 DISK = "journalctl --disk-usage; journalctl --list-boots"  # what journald keeps, and since when
 GRANT = "on the host: sudo usermod -aG systemd-journal $USER, then log in again; or repeat with --become"
 BY_SYSTEMD = b'"SYSLOG_IDENTIFIER": "systemd"'
-NO_TIME = "it was not asked: when the run failed is not known by the host's clock; on the host: journalctl -k"
+NO_TIME = "when the run failed is not known by the host's clock; on the host: journalctl -k"
 KERNEL_MARGIN = 30  # seconds around a run in which the kernel's lines may have to do with it
 
 
