@@ -859,8 +859,12 @@ def answer(request: "Json") -> "Json":
 
 
 def main(request: "Json") -> "None":
-    """Answer one request on standard output. A lost connection does not stop what has begun."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    """Answer one request on standard output.
+
+    A lost connection does not stop what has begun: until it is killed, two seconds later, it goes on.
+    """
+    for asked_to_end in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(asked_to_end, signal.SIG_IGN)
     os.umask(0o022)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(answer(request)) + "\n")
