@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triage.evidence.model import Query, Unanswered
-from triage.evidence.queries.files import TAIL
+from triage.evidence.queries.files import TAIL, TailFile
 from triage.hosts.connection import Output
 from triage.jsontext import parse_json
 
@@ -114,27 +114,20 @@ def _order(rest: str) -> int:
 
 
 @dataclass(frozen=True)
-class RotatedLog(Query[str]):
-    """The last 64 MiB of such a file, unpacked, and not through a link. Bytes as in TailFile."""
+class RotatedLog(TailFile):
+    """The last 64 MiB of a file that was put aside, unpacked, and not through a link."""
 
     name: ClassVar[str] = "rotated-log"
     purpose: ClassVar[str] = "read what was put aside of a log file, unpacked by the host's gzip, xz, zstd"
     absence: ClassVar[str] = "the log file alone is read, and the report says so"
-    privilege: ClassVar[str] = "read permission on the file"
-    limit: ClassVar[int] = TAIL + 1
-
-    path: str
 
     def argv(self) -> tuple[str, ...]:
         return ("sh", "-c", " ".join(_READ.split()), "rotated-log", str(TAIL), self.path)
 
     def decode(self, output: Output) -> str:
-        super().decode(output)
-        if not output.stdout and output.stderr:  # tail ends well, whatever happened before it
+        text = super().decode(output)
+        if not text and output.stderr:  # tail ends well, whatever happened before it
             raise Unanswered(output.stderr.decode("utf-8", "replace").strip().splitlines()[-1][:300])
-        return output.stdout.decode("utf-8", "surrogateescape")
-
-    def parse(self, text: str) -> str:
         return text
 
 
