@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.readme import ROOT, Example, examples
-from triage.logs import fingerprint
+from triage.logs.faults import fingerprint
 from triage.logs.formats import NAMES
-from triage.replay import Expected
+from triage.workflows.replay import Expected
 
 PAGE = "docs/logs.md"
 TEXT = (ROOT / PAGE).read_text("utf-8")

@@ -19,18 +19,18 @@ from rich.console import Console
 from tests.evidence.conftest import ScriptedHost, exec_start, ps_text, tree_text, unit_text
 from tests.evidence.journal import export
 from tests.patching.wheels import WheelTree, wheel
-from triage import capturing, pipeline
+from triage.evidence.catalogue import ReadFile
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import ReadFile
 from triage.hosts import Output
 from triage.report import bugreport, text
 from triage.report import json as rendered
+from triage.workflows import capture, diagnose
 
 UNIT, PID = "sglang-kimi.service", 241
 RUN = "c915d3cfd26845938b76a4178eaab2e1"
 ROOT = "/opt/sglang/lib/python3.12/site-packages"
 BACKEND = "sglang/srt/layers/attention/triton_backend.py"
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 LETTERS = string.ascii_letters + string.digits
 
 # What stands in the text for the secret, and is looked for, is between « and ».
@@ -212,7 +212,7 @@ def telling(planted: Planted) -> Host:
     )
 
 
-def printed(report: pipeline.Report) -> Iterator[tuple[str, bytes]]:
+def printed(report: diagnose.Report) -> Iterator[tuple[str, bytes]]:
     """Everything that a diagnosis is shown as."""
     console = Console(file=io.StringIO(), width=200)
     text.render(report, console)
@@ -236,11 +236,11 @@ def held(archive: Path) -> Iterator[tuple[str, bytes]]:
 def test_no_secret_of_a_host_is_in_anything_that_is_written(seed: int, tmp_path: Path) -> None:
     planted = Planted(seed)
     host = telling(planted)
-    outputs = dict(printed(pipeline.diagnose(LiveEvidence(host), KNOWLEDGE, UNIT)))
+    outputs = dict(printed(diagnose.diagnose(LiveEvidence(host), KNOWLEDGE, UNIT)))
     for name in ("case", "case.tar.zst"):
         evidence = LiveEvidence(host)
         evidence.ask(ReadFile(f"{ROOT}/{BACKEND}"))
-        capturing.capture(evidence, KNOWLEDGE, tmp_path / name, UNIT, full=True)
+        capture.capture(evidence, KNOWLEDGE, tmp_path / name, UNIT, full=True)
     outputs |= dict(held(tmp_path / "case.tar.zst"))
     for path in (tmp_path / "case").rglob("*"):
         if path.is_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from triage.errors import INTERRUPTED
+from triage.common.errors import INTERRUPTED
 
 
 def main() -> None:

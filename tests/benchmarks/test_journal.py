@@ -20,10 +20,10 @@ import pytest
 
 from tests.benchmarks.test_logs import healthy
 from tests.e2e.box import Bind, Box, why_not
-from triage.evidence.queries import JournalWindows
-from triage.evidence.queries.journal import FAILED, STARTED, SUCCEEDED, run_matches
+from triage.evidence.catalogue import JournalWindows
+from triage.evidence.catalogue.journal import FAILED, STARTED, SUCCEEDED, run_matches
 from triage.hosts import ConnectionOptions, open_connection
-from triage.logs.places import patterns
+from triage.logs.reading.places import patterns
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 

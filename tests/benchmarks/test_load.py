@@ -22,11 +22,11 @@ import pytest
 
 from examples.story.prepare import CACHE
 from triage.hosts.local import LocalConnection
-from triage.verify.client import Client
-from triage.verify.foreign import read_foreign
-from triage.verify.metrics import metrics_of
+from triage.verify.load.client import Client
+from triage.verify.load.metrics import metrics_of
+from triage.verify.load.other_tools import read_foreign
+from triage.verify.load.plan import Shape
 from triage.verify.model import Metrics
-from triage.verify.plan import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 TTFT, ITL, TOKENS = 0.100, 0.040, 32  # seconds; at 256 streams the server has 6,400 pieces/s to send

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.logs import places
+from triage.logs.reading import places
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 

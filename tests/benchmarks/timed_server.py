@@ -22,7 +22,7 @@ from itertools import count, pairwise
 from statistics import median
 from typing import Any
 
-from triage.verify.agent import ask_for_stamps, lateness
+from triage.remote.load_agent import ask_for_stamps, lateness
 
 MODEL = "tiny"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

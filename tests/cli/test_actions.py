@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.verify.test_compare import figures, result
-from triage import capturing
 from triage.cli import actions
-from triage.errors import UnreachableError, UsageError
+from triage.common.errors import UnreachableError, UsageError
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.local import LocalConnection
 from triage.playbook.model import ConsentAsked
-from triage.verify import exclusion
-from triage.verify.bench import Bench, Measured
+from triage.verify.service import exclusion
+from triage.workflows.bench import Bench, Measured
+from triage.workflows.capture import Captured
 
 TP8, PP8 = Layout(tp=8), Layout(pp=8)
 
@@ -35,8 +35,8 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, no
         asked.append((layouts, options))
         return Bench("kimi", TP8, (Measured(PP8, result(figures(20, 80))),), best, "why", notes)
 
-    monkeypatch.setattr("triage.verify.bench.bench", bench)
-    monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
+    monkeypatch.setattr("triage.workflows.bench.bench", bench)
+    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),))
     loads = {"repeats": 2, "rate": "0.5,2", "prompt_tokens": "32-512", "concurrency": "", "load_timeout": 9}
     arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, **loads}
     done = actions._STEPS["bench"](LocalConnection(), arguments)
@@ -64,8 +64,8 @@ def test_of_a_step_that_restarts_it_is_told_what_runs(monkeypatch, do: str, argu
     def discover(evidence: object, unit: str) -> tuple[Deployment]:
         return (Deployment(unit or "kimi.service"),)
 
-    monkeypatch.setattr("triage.evidence.discovery.discover", discover)
-    monkeypatch.setattr("triage.verify.drain.outlook", lambda connection, one: f" runs: {one.name}")
+    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
+    monkeypatch.setattr("triage.verify.service.drain.outlook", lambda connection, one: f" runs: {one.name}")
     asked = ConsentAsked("Step", do, "gpu01", arguments)
     assert actions._outlook(LocalConnection(), asked) == told
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
     def discover(evidence: object, unit: str) -> None:
         raise UnreachableError("find", "a service", "there is none", "")
 
-    monkeypatch.setattr("triage.evidence.discovery.discover", discover)
+    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
     assert actions._outlook(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""
 
 
@@ -82,11 +82,11 @@ def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
 def test_capture_is_told_what_the_step_says(monkeypatch, said):
     asked = {}
 
-    def capture(evidence: object, known: object, case: Path, unit: str, **how: bool) -> capturing.Captured:
+    def capture(evidence: object, known: object, case: Path, unit: str, **how: bool) -> Captured:
         asked.update(how, unit=unit)
-        return capturing.Captured(case, 1, 0)
+        return Captured(case, 1, 0)
 
-    monkeypatch.setattr(capturing, "capture", capture)
+    monkeypatch.setattr("triage.workflows.capture.capture", capture)
     done = actions._STEPS["capture"](LocalConnection(), {"output": "case", **said})
     assert (done.ok, done.summary) == (True, "captured case")
     assert asked == {

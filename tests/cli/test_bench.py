@@ -1,4 +1,4 @@
-"""What a bench says of a layout that died. The rest: tests/verify/test_bench.py, tests/e2e/test_bench.py."""
+"""What a bench says of a layout that died. The rest: tests of the workflow, and tests/e2e/test_bench.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from tests.report.test_text import report
 from triage.cli.bench import _cause
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.pipeline import Report, load_knowledge
+from triage.workflows.diagnose import Report, load_knowledge
 
 FOUND = report()
 LAST = FOUND.incidents[-1]
@@ -35,5 +35,5 @@ def test_the_cause_of_a_start_that_died(monkeypatch, found: Report | Exception, 
             raise found
         return found
 
-    monkeypatch.setattr("triage.pipeline.diagnose", diagnose)
+    monkeypatch.setattr("triage.workflows.diagnose.diagnose", diagnose)
     assert _cause(LocalConnection(), Deployment("kimi"), load_knowledge()) == told

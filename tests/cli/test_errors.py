@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.command import TRIAGE, triage
 from tests.hosts import conftest as hosts
-from triage.shipped import shipped_directory
+from triage.common.shipped import shipped_directory
 
 server = hosts.server
 
@@ -361,9 +361,9 @@ def test_only_yes_is_yes(typed: bytes, answer: bool) -> None:
 
 def test_a_defect_is_not_taken_for_an_incident(place: Path) -> None:
     code = (
-        "from triage import pipeline; from triage.cli.app import main\n"
+        "from triage.workflows import diagnose; from triage.cli.app import main\n"
         "def broken(*directories): raise ZeroDivisionError('\\x1b[2J')\n"
-        "pipeline.load_knowledge = broken; main()"
+        "diagnose.load_knowledge = broken; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "diagnose", "--log", "crash.log"],

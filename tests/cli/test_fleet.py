@@ -245,7 +245,7 @@ def test_hosts_list(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_hosts_check(fleet: Fleet) -> None:
-    gpus = (Path(__file__).parents[1] / "evidence/queries/recorded/gpu-inventory").as_posix()
+    gpus = (Path(__file__).parents[1] / "evidence/catalogue/recorded/gpu-inventory").as_posix()
     fleet.add(
         "full",
         id="echo ops",

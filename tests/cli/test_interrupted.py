@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from triage.errors import INTERRUPTED
+from triage.common.errors import INTERRUPTED
 
 ROOT = Path(__file__).parents[2]
 INTERRUPTS = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise SystemExit(7)\n"

@@ -10,8 +10,8 @@ from tests.cli.command import triage
 from triage.cli.bench import bench
 from triage.cli.loads import ApiChoice, ArrivalsChoice, loads_of
 from triage.cli.verify import verify
-from triage.errors import UsageError
-from triage.verify.loads import FORMS
+from triage.common.errors import UsageError
+from triage.verify.load.loads import FORMS
 from triage.verify.options import Options
 
 

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.logs.corpus import CORPUS, cases
-from triage import splitting
 from triage.cli.app import app
 from triage.logs import open_log
 from triage.logs.model import LogSource
-from triage.splitting import split_ranks
+from triage.logs.views import splitting
+from triage.logs.views.splitting import split_ranks
 
 STORY = CORPUS / "sglang-0.5.11-pp8-triton-interleaved" / "log"
 RANKS = [f"PP{number}" for number in range(8)]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.playbook.hosts import Host, failed
 from triage.cli import console
 from triage.cli.run import run
-from triage.errors import TriageError, UsageError
+from triage.common.errors import TriageError, UsageError
 
 PLAYBOOK = """
 name: mine

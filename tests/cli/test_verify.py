@@ -9,12 +9,13 @@ import pytest
 
 from tests.verify.test_compare import figures, result
 from triage.cli import verify
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify import exclusion, run
 from triage.verify.events import Event, Restarting, Started
-from triage.verify.run import Options
+from triage.verify.service import exclusion
+from triage.workflows import verify as workflow
+from triage.workflows.verify import Options
 
 Cut = Callable[..., None]
 RESTARTING, STARTED = Restarting("kimi.service"), Started("i", 4711, 1)
@@ -30,10 +31,12 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cut:
                 on_event(event)  # type: ignore[operator]
             raise error
 
-        monkeypatch.setattr(run, "verify", verified)
+        monkeypatch.setattr(workflow, "verify", verified)
         monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
         monkeypatch.setattr(exclusion, "WAIT", 0.2)
-        monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (Deployment("kimi"),))
+        monkeypatch.setattr(
+            "triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),)
+        )
         verify.verify_on(LocalConnection(), "", Options())
 
     return cut
@@ -65,9 +68,9 @@ def test_a_refusal_speaks_for_itself(cut: Cut):
 def test_what_is_odd_about_the_deployment_is_a_note(monkeypatch, tmp_path: Path):
     """As that its command is one that a bench left."""
     found = Deployment("kimi", disagreements=("kimi.service has the command of a layout",))
-    monkeypatch.setattr(run, "verify", lambda *_: result(figures(20, 80)))
+    monkeypatch.setattr(workflow, "verify", lambda *_: result(figures(20, 80)))
     monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("triage.evidence.discovery.discover", lambda *_: (found,))
+    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (found,))
     verified, diagnosis = verify.verify_on(LocalConnection(), "", Options())
     assert (verified.notes, diagnosis) == (found.disagreements, None)
 

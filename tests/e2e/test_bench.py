@@ -14,10 +14,10 @@ import pytest
 from examples.story.prepare import SERVICE
 from examples.story.setup import prepare
 from examples.story.stage import HOST, UNIT, machine
-from triage.errors import RefusedError
-from triage.evidence.queries.systemd import Command
+from triage.common.errors import RefusedError
+from triage.evidence.catalogue.systemd import Command
 from triage.hosts import ConnectionOptions, open_connection
-from triage.verify.dropin import DIRECTORY, DropIn, command_of
+from triage.verify.service.dropin import DIRECTORY, DropIn, command_of
 
 BRIEF = ("--requests", "2", "--repeats", "2-2", "--concurrency", "2", "--max-tokens", "16")
 SAY = """#!/usr/bin/python3

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import Bind, Box, why_not
-from triage import pipeline
 from triage.evidence.live import LiveEvidence
 from triage.hosts import ConnectionOptions, open_connection
+from triage.workflows import diagnose
 
 pytestmark = pytest.mark.e2e
 MEMORY = Path("/sys/fs/cgroup/memory")
@@ -92,7 +92,7 @@ def test_the_kernel_ends_a_service_that_takes_too_much(box: Box) -> None:
     box.run("until journalctl -k | grep -q 'Killed process'; do sleep 0.1; done", check=True, timeout=10)
     options = ConnectionOptions(ssh_config=box.ssh_config())
     with closing(open_connection(f"engineer@{box.name}", options)) as connection:
-        report = pipeline.diagnose(LiveEvidence(connection), pipeline.load_knowledge(), "kimi")
+        report = diagnose.diagnose(LiveEvidence(connection), diagnose.load_knowledge(), "kimi")
     (found,) = report.incidents
     kernel, service = found.incident.faults
     assert found.incident.initiator == kernel

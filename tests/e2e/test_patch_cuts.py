@@ -25,13 +25,14 @@ from tests.e2e.box import Bind, Box
 from tests.e2e.conftest import BoxFactory
 from tests.e2e.cutting import Call, Cutting, changing_calls, connect, strace
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.hosts.connection import Connection
 from triage.hosts.local import LocalConnection
 from triage.patching import remote, transaction
 from triage.patching.ledger import Change
 from triage.patching.load import find_patch
 from triage.patching.transaction import HostTree
+from triage.remote import program_text
 
 PATCH = find_patch("sglang-triton-value-head-dim")
 MLA = {"pool_class": "MLATokenToKVPool"}
@@ -289,7 +290,7 @@ def test_a_request_that_does_not_arrive_whole(box: Box, engine: Engine) -> None:
     (edit,) = tree.plan(PATCH, MLA).edits
     request = {"op": "apply", "patch": "x", "distribution": "sglang", "by": "me"}
     payload = json.dumps({
-        "agent": Path(remote.__file__).with_name("agent.py").read_text(),
+        "agent": program_text("patch_agent"),
         "request": {**request, "files": [transaction._sent(edit)]},
     }).encode()  # fmt: skip
     for length in (0, 1, len(payload) // 2, len(payload) - 1):

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tests.e2e.box import Box, interpreter
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install
 from triage.cli.app import app
-from triage.errors import TriageError
+from triage.common.errors import TriageError
 
 PATCH = "sglang-triton-value-head-dim"
 NEW = BACKEND_SOURCE.replace(

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.box import Box, Overlay
 from tests.e2e.cutting import Call, Cutting, connect, strace
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 from triage.hosts.connection import Connection
 from triage.patching import transaction
 from triage.patching.ledger import Change

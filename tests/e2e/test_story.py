@@ -10,7 +10,7 @@ import pytest
 from examples.story.prepare import SERVICE
 from examples.story.setup import prepare
 from examples.story.stage import HOST, UNIT, machine
-from triage.replay import EXPECTED
+from triage.workflows.replay import EXPECTED
 
 PATCH = "sglang-triton-value-head-dim"
 RULE = "sglang-pp-value-head-dim"

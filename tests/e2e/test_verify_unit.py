@@ -19,24 +19,24 @@ import pytest
 
 from tests.cli.command import triage
 from tests.e2e.box import Box
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
-from triage.verify.activity import Watch
-from triage.verify.client import client_of
-from triage.verify.drain import running
-from triage.verify.dropin import DropIn, command_of
 from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started, ignore
-from triage.verify.exclusion import alone
 from triage.verify.history import History
+from triage.verify.load.client import client_of
+from triage.verify.load.engine_tool import measure
+from triage.verify.load.plan import Shape
 from triage.verify.model import Start
-from triage.verify.plan import Shape
-from triage.verify.readiness import restart_and_wait
-from triage.verify.run import Options, verify
-from triage.verify.service import SystemdService
-from triage.verify.tool import measure
+from triage.verify.service.activity import Watch
+from triage.verify.service.drain import running
+from triage.verify.service.dropin import DropIn, command_of
+from triage.verify.service.exclusion import alone
+from triage.verify.service.readiness import restart_and_wait
+from triage.verify.service.service import SystemdService
+from triage.workflows.verify import Options, verify
 
 SERVER = Path(__file__).parents[1] / "verify" / "server.py"
 UNIT = """\

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.evidence.anonymity import Anonymiser, host_names, users_in
-from triage.evidence.recorded import Recorded
-from triage.evidence.redaction import Redactor
+from triage.evidence.cases.recorded import Recorded
+from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
+from triage.evidence.redaction.redactor import Redactor
 
 
 def anonymous(

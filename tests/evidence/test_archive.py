@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.cli.command import triage
 from tests.evidence.conftest import ScriptedHost
-from triage.errors import RefusedError, UsageError
-from triage.evidence import archive
-from triage.evidence.case import check_place, list_case, read_case, write_case
-from triage.evidence.queries import GpuInventory, OsRelease
+from triage.common.errors import RefusedError, UsageError
+from triage.evidence.cases import archive
+from triage.evidence.cases.case import check_place, list_case, read_case, write_case
+from triage.evidence.catalogue import GpuInventory, OsRelease
 
 
 @pytest.fixture

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from tests.evidence.conftest import ScriptedHost, ps_text, unit_text
-from triage import pipeline
-from triage.errors import RefusedError, UnreachableError
-from triage.evidence.containers import container_deployment
-from triage.evidence.discovery import discover
-from triage.evidence.logs import log_sources
+from triage.common.errors import RefusedError, UnreachableError
+from triage.evidence.catalogue.containers import Container, PodmanStorage
+from triage.evidence.discovery.containers import container_deployment
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.log_sources import log_sources
 from triage.evidence.model import Deployment, Unanswered
-from triage.evidence.queries.containers import Container, PodmanStorage
-from triage.evidence.trees import EvidenceTree
-from triage.mending import find_target
+from triage.patching.evidence_tree import EvidenceTree
 from triage.rules.checkpoint import Checkpoint
-from triage.unitrecord import Restarts, restarts_of
+from triage.workflows import diagnose
+from triage.workflows.patch_target import find_target
+from triage.workflows.unit_record import Restarts, restarts_of
 
-RECORDED = Path(__file__).parent / "queries" / "recorded"
+RECORDED = Path(__file__).parent / "catalogue" / "recorded"
 ID = "74d579caf1f177356cb985ced8cd073a7f8e7f81173ef19c994841628082a26e"
 SERVE = "/bin/sh /opt/venv/bin/python -m sglang.launch_server --model-path /srv/m --pp-size 8"
 FILE = "/usr/local/lib/python3.12/dist-packages/sglang/srt/managers/scheduler.py"
@@ -85,7 +85,7 @@ def test_its_log_its_fault_and_its_own_files(podman: ScriptedHost) -> None:
         archive.addfile(info, io.BytesIO(b"x()\n"))
     podman.commands[f"podman cp {ID}:{FILE}"] = made.getvalue()
     evidence = podman.evidence
-    report = pipeline.diagnose(evidence, pipeline.load_knowledge())
+    report = diagnose.diagnose(evidence, diagnose.load_knowledge())
     (finding,) = report.incidents
     assert finding.incident.initiator is not None
     assert finding.incident.initiator.type == "IndexError"

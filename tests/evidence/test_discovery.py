@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.evidence.conftest import FarHost, ScriptedHost, exec_start, ps_text, tree_text, unit_text
-from triage.errors import ExitCode, UnreachableError, UsageError
-from triage.evidence.discovery import discover
-from triage.evidence.live import LiveEvidence
-from triage.evidence.logs import first_asked
-from triage.evidence.queries import (
+from triage.common.errors import ExitCode, UnreachableError, UsageError
+from triage.evidence.catalogue import (
     EngineScripts,
     JournalAccess,
     KnownServiceUnits,
@@ -26,6 +23,9 @@ from triage.evidence.queries import (
     UserServiceUnits,
     UserUnitProperties,
 )
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.evidence.log_sources import first_asked
 from triage.hosts import Output, open_connection
 
 PYTHON = "/opt/venv/bin/python"
@@ -579,7 +579,7 @@ def test_failed_ones_first_then_the_latest(host: ScriptedHost) -> None:
 
 
 def test_a_run_that_systemd_has_forgotten_is_found_in_the_journal(dead: ScriptedHost) -> None:
-    recorded = Path(__file__).parent / "queries" / "recorded"
+    recorded = Path(__file__).parent / "catalogue" / "recorded"
     dead.commands["systemctl show"] = unit_text(
         "kimi.service",
         ActiveState="inactive",

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.box import Box, why_not
-from triage.errors import RefusedError, UnreachableError
-from triage.evidence.case import read_case, write_case
-from triage.evidence.discovery import discover
-from triage.evidence.live import LiveEvidence
-from triage.evidence.logs import log_sources
-from triage.evidence.policy import sudoers
-from triage.evidence.queries import (
+from triage.common.errors import RefusedError, UnreachableError
+from triage.evidence.cases.case import read_case, write_case
+from triage.evidence.cases.recorded import RecordedEvidence
+from triage.evidence.catalogue import (
     JournalAccess,
     KnownServiceUnits,
     PythonTree,
@@ -25,8 +22,11 @@ from triage.evidence.queries import (
     ServiceUnits,
     UnitRuns,
 )
-from triage.evidence.queries.journal import entries
-from triage.evidence.recorded import RecordedEvidence
+from triage.evidence.catalogue.journal import entries
+from triage.evidence.catalogue.policy import sudoers
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.evidence.log_sources import log_sources
 from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.become import RootConnection
 from triage.logs import told_by

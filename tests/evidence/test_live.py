@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from tests.evidence.conftest import FarHost, ScriptedHost
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
+from triage.evidence.cases.recorded import LogEvidence
+from triage.evidence.catalogue import GpuInventory, OsRelease, ReadFile
 from triage.evidence.live import PATIENCE
 from triage.evidence.model import Unanswered
-from triage.evidence.queries import GpuInventory, OsRelease, ReadFile
-from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output
 
 TOKEN = "hf_" + "a1" * 16

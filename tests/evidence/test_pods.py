@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.evidence.conftest import ScriptedHost, ps_text, tree_text, unit_text
-from triage import pipeline
-from triage.errors import RefusedError, UnreachableError, UsageError
-from triage.evidence.discovery import discover
-from triage.evidence.logs import log_sources
-from triage.evidence.queries import GpuInventory, KernelLog, MemoryInfo
+from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.catalogue import GpuInventory, KernelLog, MemoryInfo
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.log_sources import log_sources
 from triage.hosts import Output
-from triage.mending import find_target
 from triage.report import text
-from triage.unitrecord import Restarts, restarts_of
+from triage.workflows import diagnose
+from triage.workflows.patch_target import find_target
+from triage.workflows.unit_record import Restarts, restarts_of
 
-RECORDED = Path(__file__).parent / "queries" / "recorded"
+RECORDED = Path(__file__).parent / "catalogue" / "recorded"
 IDS = (RECORDED / "containers-crictl").read_text().split()
 KIMI, REVIVED = "llm/kimi-58976ff948-wfs4x", "llm/revived-0"
 FILE = "/usr/local/lib/python3.11/dist-packages/sglang/srt/managers/scheduler.py"
@@ -129,7 +129,7 @@ def test_the_log_of_the_start_that_failed_comes_first(node: ScriptedHost) -> Non
     assert [source.data[:] for source in sources[:2]] == [LOG.encode(), WELL.encode()]
     kernel = next(argv for argv in node.asked if "--dmesg" in argv or "_TRANSPORT=kernel" in " ".join(argv))
     assert "@1795987419" in " ".join(kernel)  # of the node's zone, half a minute before
-    report = pipeline.diagnose(evidence, pipeline.load_knowledge(), "revived")
+    report = diagnose.diagnose(evidence, diagnose.load_knowledge(), "revived")
     assert [
         finding.incident.initiator.type for finding in report.incidents if finding.incident.initiator
     ] == ["IndexError"]
@@ -137,7 +137,7 @@ def test_the_log_of_the_start_that_failed_comes_first(node: ScriptedHost) -> Non
 
 def test_a_death_that_no_log_explains_is_told_by_the_kubelets_record(node: ScriptedHost) -> None:
     node.commands["crictl logs"] = ""
-    report = pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "greedy")
+    report = diagnose.diagnose(node.evidence, diagnose.load_knowledge(), "greedy")
     (finding,) = report.incidents
     assert finding.incident.initiator is not None
     assert finding.incident.initiator.type == "oom-kill"
@@ -161,7 +161,7 @@ GREEDY_FELL = Restarts(4, "", "2026-11-29T23:23:57+00:00", "oom-kill", True)
 
 def test_a_crash_loop_on_a_node_where_the_container_has_just_ended(node: ScriptedHost) -> None:
     assert (restarts(node, "kimi"), restarts(node, "greedy")) == (KIMI_FELL, GREEDY_FELL)
-    report = pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "kimi")
+    report = diagnose.diagnose(node.evidence, diagnose.load_knowledge(), "kimi")
     (told,) = (line.plain for line in text.lines(report) if line.plain.startswith("restart"))
     assert told.startswith(
         "restarting in a loop: 4 times, last failure 2026-11-29T23:24:08+00:00 (exit-code)"
@@ -217,7 +217,7 @@ def test_of_one_that_runs_again_the_cluster_tells_why_it_died_where_no_log_does(
     (told,) = greedy["status"]["containerStatuses"]
     told["state"] = {"running": {"startedAt": "2026-11-29T23:25:18Z"}}
     laptop.commands |= {"kubectl get pods": json.dumps(pods), "kubectl logs": WELL}
-    report = pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), "llm/greedy")
+    report = diagnose.diagnose(laptop.evidence, diagnose.load_knowledge(), "llm/greedy")
     (finding,) = report.incidents
     assert finding.verdict.category == "host-oom"
     assert report.restarts is not None
@@ -249,7 +249,7 @@ def test_a_crictl_that_does_not_find_the_runtime_says_what_to_do(node: ScriptedH
     late = b'time="2026-11-29T23:24:33Z" level=fatal msg="context deadline exceeded"\n'
     node.commands |= {"crictl ps": told, "crictl logs": Output(1, b"", late)}
     with pytest.raises(UnreachableError, match="deadline exceeded; name the runtime-endpoint"):
-        pipeline.diagnose(node.evidence, pipeline.load_knowledge(), "llm/serves")
+        diagnose.diagnose(node.evidence, diagnose.load_knowledge(), "llm/serves")
 
 
 def test_a_container_that_goes_between_the_list_and_the_description_hides_no_other(
@@ -291,7 +291,7 @@ def test_a_cluster_is_asked_where_nothing_serves_here(laptop: ScriptedHost) -> N
 
 def test_of_this_machine_nothing_is_taken_for_the_pods(laptop: ScriptedHost) -> None:
     laptop.commands["nvidia-smi"] = "of the wrong machine"
-    report = pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), KIMI)
+    report = diagnose.diagnose(laptop.evidence, diagnose.load_knowledge(), KIMI)
     (finding,) = report.incidents
     assert finding.incident.initiator is not None
     assert report.deployment.package_root == FILE.partition("/srt")[0]
@@ -327,7 +327,7 @@ def test_a_pod_that_never_started_says_why(laptop: ScriptedHost) -> None:
     waits = b'Error from server (BadRequest): container "engine" in pod "absent" is waiting to start\n'
     laptop.commands["kubectl logs"] = Output(1, b"", waits)
     with pytest.raises(UnreachableError) as error:
-        pipeline.diagnose(laptop.evidence, pipeline.load_knowledge(), "llm/absent")
+        diagnose.diagnose(laptop.evidence, diagnose.load_knowledge(), "llm/absent")
     assert "ErrImageNeverPull" in error.value.happened
     assert "not present with pull policy" in error.value.happened
     assert error.value.next == "kubectl describe pod --namespace llm absent"

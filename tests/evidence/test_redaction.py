@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from triage.evidence.redaction import Redactor
+from triage.evidence.redaction.redactor import Redactor
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

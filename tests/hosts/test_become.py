@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.evidence.conftest import ScriptedHost
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.hosts import Output
 from triage.hosts.become import become_root
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.conftest import Server, keygen, start_sshd
-from triage.errors import RefusedError
+from triage.common.errors import RefusedError
 from triage.hosts import open_connection
-from triage.hosts.host_certificates import why_not
-from triage.hosts.host_keys import HostKey
+from triage.hosts.ssh.host_certificates import why_not
+from triage.hosts.ssh.host_keys import HostKey
 
 
 @pytest.fixture(params=["ed25519", "rsa", "ecdsa"])

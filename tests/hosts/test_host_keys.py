@@ -7,8 +7,8 @@ import pytest
 
 from tests.hosts.conftest import keygen
 from triage.hosts import ConnectionOptions
-from triage.hosts.host_keys import HostKey, known_keys
-from triage.hosts.ssh_config import Target, resolve
+from triage.hosts.ssh.config import Target, resolve
+from triage.hosts.ssh.host_keys import HostKey, known_keys
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from tests.cli.command import TRIAGE, triage
 from tests.evidence.conftest import exec_start, ps_text, unit_text
 from tests.hosts.conftest import Server, start_sshd
 from tests.hosts.fakes import put_programs
-from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import (
+from triage.evidence.catalogue import (
     CATALOGUE,
     ClusterContainers,
     ContainerLog,
@@ -31,6 +30,7 @@ from triage.evidence.queries import (
     TailFile,
     TailLog,
 )
+from triage.evidence.live import LiveEvidence
 from triage.hosts import open_connection
 
 PROGRAMS = ("systemctl", "busctl", "ps", "nvidia-smi", "journalctl", "python", "python3")
@@ -156,7 +156,7 @@ def test_names_neither_steer_the_terminal_nor_become_commands(server: Server, tm
 
 def test_a_path_that_leaves_the_tree_is_not_read(tmp_path: Path) -> None:
     from triage.evidence.model import Deployment
-    from triage.evidence.trees import EvidenceTree
+    from triage.patching.evidence_tree import EvidenceTree
     from triage.rules.context import module_of
 
     root = tmp_path / "site-packages" / "sglang"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.errors import UsageError
-from triage.hosts.inventory import Host, Inventory, Settings, expand, load_inventory
+from triage.common.errors import UsageError
+from triage.hosts.inventory.inventory import Host, Inventory, Settings, expand, load_inventory
 
 OWN = """\
 vars: {user: ops}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.test_ssh import HOSTILE, MEGABYTE, gone, running
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.hosts import ConnectionOptions, open_connection
 
 

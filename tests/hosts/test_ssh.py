@@ -27,13 +27,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.hosts.conftest import Server, free_port, keygen, start_sshd
-from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.catalogue import Processes, WhoAmI
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Query
-from triage.evidence.queries import Processes, WhoAmI
 from triage.hosts import Connection, ConnectionOptions, open_connection
 from triage.hosts.connection import Command, Joining, LostError
-from triage.hosts.ssh import SshConnection
+from triage.hosts.ssh.connection import SshConnection
 
 MEGABYTE = 1_000_000
 

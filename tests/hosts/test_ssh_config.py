@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.hosts import ConnectionOptions
-from triage.hosts.ssh_aliases import aliases
-from triage.hosts.ssh_config import Target, resolve
+from triage.hosts.ssh.aliases import aliases
+from triage.hosts.ssh.config import Target, resolve
 
 ME = getpass.getuser()
 

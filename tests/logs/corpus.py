@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from triage.logs.model import LogSource
-from triage.replay import find_cases, logs_of
+from triage.workflows.replay import find_cases, logs_of
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.logs import content, windows
-from triage.logs.content import Content, Stored, as_utf8, beginning, line_start, rows
-from triage.logs.windows import Windows
+from triage.logs.reading import content, windows
+from triage.logs.reading.content import Content, Stored, as_utf8, beginning, line_start, rows
+from triage.logs.reading.windows import Windows
 
 LOGS = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"PLACE", b"x" * 9]), max_size=80).map(b"".join)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.logs.corpus import cases
-from triage.pipeline import Knowledge, load_knowledge
-from triage.replay import EXPECTED, Expected, compare, diagnose_case, logs_of
-from triage.yamlfile import load_model
+from triage.common.yaml_files import load_model
+from triage.workflows.diagnose import Knowledge, load_knowledge
+from triage.workflows.replay import EXPECTED, Expected, compare, diagnose_case, logs_of
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from triage.logs import read_incidents
-from triage.logs.dumps import Snapshot
+from triage.logs.faults.dumps import Snapshot
 from triage.logs.model import Fault, LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.reader import read_lines
 from triage.logs.streams import Streams
 
 SPIED = """\

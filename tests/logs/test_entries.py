@@ -11,12 +11,13 @@ import pytest
 from tests.evidence.journal import export
 from tests.logs.corpus import cases, sources
 from tests.logs.test_windows import PAD, in_whole, needs_hyperscan, padded, small
-from triage.logs import entries, read_incidents, windows
-from triage.logs.entries import windows_of
-from triage.logs.line import Line
+from triage.logs import read_incidents
 from triage.logs.model import LogSource
-from triage.logs.places import finder
-from triage.logs.reader import read_lines
+from triage.logs.reading import entries, windows
+from triage.logs.reading.entries import windows_of
+from triage.logs.reading.line import Line
+from triage.logs.reading.places import finder
+from triage.logs.reading.reader import read_lines
 
 __all__ = ["small"]  # a fixture
 

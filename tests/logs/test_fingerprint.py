@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triage.logs import read_incidents
-from triage.logs.fingerprint import normal
+from triage.logs.faults.fingerprint import normal
 from triage.logs.model import LogSource
 
 

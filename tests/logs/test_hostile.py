@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.logs.corpus import cases, sources
 from triage.logs import read_incidents, read_records
 from triage.logs.model import Fault, Incident, LogSource
+from triage.logs.views.timeline import timelines
 from triage.report.timeline import lines
-from triage.timeline import timelines
 
 PIECES = (
     b"Traceback (most recent call last):\n",

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from triage.errors import ExitCode, TriageError, UsageError
-from triage.logs import load, open_log, read_records
-from triage.logs.content import Stored
+from triage.common.errors import ExitCode, TriageError, UsageError
+from triage.logs import open_log, read_records
+from triage.logs.reading import load
+from triage.logs.reading.content import Stored
 
 TEXT = b"[2026-05-12 14:03:59 PP3] x\n" * 1000
 

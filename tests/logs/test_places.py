@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.logs.corpus import cases, sources
-from triage.logs import dumps, facts, places, symptoms, traceback
+from triage.logs import facts
+from triage.logs.faults import dumps, symptoms, traceback
 from triage.logs.model import LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading import places
+from triage.logs.reading.reader import read_lines
 
 TEXTS = (
     *symptoms.NEEDLES,

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from triage.logs.line import Line
 from triage.logs.model import LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.line import Line
+from triage.logs.reading.reader import read_lines
 
 UTC = timezone.utc
 

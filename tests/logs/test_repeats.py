@@ -10,8 +10,9 @@ import re
 import pytest
 
 from tests.logs.test_windows import in_whole, needs_hyperscan
-from triage.logs import read_incidents, repeats, windows
+from triage.logs import read_incidents, repeats
 from triage.logs.model import Incident, LogSource
+from triage.logs.reading import windows
 from triage.logs.repeats import OFTEN, Repeats
 
 START = "[2026-05-12 14:00:00] server_args=ServerArgs(model_path='/m', pp_size=4, tp_size=1)\n"

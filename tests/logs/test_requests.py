@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triage.logs.model import LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.reader import read_lines
 from triage.logs.requests import MAX_OLDER, Requests, introduces, quoted_at
 
 SERVES = "[2026-05-12 14:01:11 TP0] Decode batch, #running-req: 1"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault, Frame, Position
 from triage.logs.run import FEW, ROOM, Found, Room, Run
-from triage.logs.weight import Weighed, Weight
 
 DEEP = tuple(Frame("/x/a.py", number, "f") for number in range(1000))
 

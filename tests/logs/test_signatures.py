@@ -8,7 +8,7 @@ import pytest
 
 from triage.logs import read_incidents
 from triage.logs.model import LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.reader import read_lines
 from triage.logs.requests import SENT
 
 OOM = "Out of memory: Killed process 4711 (python) total-vm:1kB"

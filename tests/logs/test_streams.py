@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from triage.logs import read_incidents, read_records
 from triage.logs.model import Fault, LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.reader import read_lines
 from triage.logs.streams import Streams
 
 FIRST = [

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from triage.logs.model import Fault, LogSource
-from triage.logs.reader import read_lines
+from triage.logs.reading.reader import read_lines
 from triage.logs.streams import Streams
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from tests.logs.corpus import cases, sources
 from tests.logs.test_hostile import mutations
-from triage.logs import read_incidents, repeats, windows
+from triage.logs import read_incidents, repeats
 from triage.logs.model import Incident, LogSource
-from triage.logs.places import finder
-from triage.logs.reader import read_lines
+from triage.logs.reading import windows
+from triage.logs.reading.places import finder
+from triage.logs.reading.reader import read_lines
 from triage.logs.requests import Requests
 from triage.logs.streams import Streams
 

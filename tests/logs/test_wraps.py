@@ -10,7 +10,7 @@ import pytest
 from tests.logs.corpus import cases, sources
 from triage.logs import read_incidents, read_records
 from triage.logs.model import LogSource
-from triage.logs.wraps import LIMIT, Width, width_of
+from triage.logs.reading.wraps import LIMIT, Width, width_of
 
 TAG = "[2026-05-12 14:03:59 PP3 TP1] "
 WHOLE = (

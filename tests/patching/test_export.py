@@ -13,7 +13,7 @@ import yaml
 
 from tests.patching.test_target import FIRST, FORWARD, SECOND, a_patch, target
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
-from triage.errors import RefusedError
+from triage.common.errors import RefusedError
 from triage.patching import transaction
 from triage.patching.export import Kind, exported, render
 from triage.patching.model import State

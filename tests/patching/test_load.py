@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.patching.load import find_patch, load_patch, load_patches
 
 EDIT: dict[str, Any] = {"modules": ["pkg.mod"], "find": "$POOL.get(0)", "replace": "$POOL.get($POOL.first)"}

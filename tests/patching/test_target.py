@@ -8,7 +8,7 @@ import pytest
 
 from tests.patching.hosts import host_tree
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, reinstall
-from triage.errors import TriageError
+from triage.common.errors import TriageError
 from triage.patching import transaction
 from triage.patching.load import find_patch
 from triage.patching.model import State

@@ -20,7 +20,7 @@ import pytest
 
 from tests.patching.hosts import Host, host_tree
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
-from triage.errors import RefusedError, TriageError, UnreachableError, UsageError
+from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
 from triage.patching import transaction
 from triage.patching.ledger import Change
 from triage.patching.load import find_patch

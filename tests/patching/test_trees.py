@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.patching.trees import install
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.patching.trees import find_python, find_root
 
 

@@ -6,10 +6,10 @@ import json
 
 from triage.evidence.model import Deployment, Layout, Origin
 from triage.logs.model import Fault, Frame, Incident, Position
-from triage.pipeline import Finding, Report
 from triage.report.json import diagnosis
 from triage.rules.diagnosis import Diagnosis, Remedy, Verdict
 from triage.rules.diagnosis import Finding as Step
+from triage.workflows.diagnose import Finding, Report
 
 PATCH = Remedy(
     "patch", "sglang-pp-start-layer", "ask for the stage's own first layer", "triage patch ...", helps=True

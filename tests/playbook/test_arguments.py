@@ -14,8 +14,8 @@ from triage.cli.bench import bench
 from triage.playbook.arguments import ARGUMENTS, wrong_value
 from triage.playbook.load import load_playbook, shipped_playbooks
 from triage.playbook.templates import FILTERS, LISTING
-from triage.verify.loads import FORMS
-from triage.verify.run import Options
+from triage.verify.load.loads import FORMS
+from triage.workflows.verify import Options
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "playbooks.md").read_text()
 KINDS = {"bool": "true or false", "float": "number", "int": "whole number"}

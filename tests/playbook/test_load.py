@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.errors import ExitCode, UsageError
+from triage.common.errors import ExitCode, UsageError
 from triage.playbook.load import find_playbook, load_playbook, shipped_playbooks
 
 GOOD = """

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.playbook.plan import as_json, plan
 from triage.playbook.variables import resolve
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.playbook.hosts import Host, statuses
 from tests.playbook.test_runner import CHANGE
-from triage.errors import RefusedError, UnreachableError, UsageError
+from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.playbook.model import ActionResult
 from triage.playbook.progress import Progress
 from triage.playbook.runner import run

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.playbook.hosts import Host, failed, statuses
-from triage.errors import ExitCode, RefusedError, UnreachableError, UsageError
+from triage.common.errors import ExitCode, RefusedError, UnreachableError, UsageError
 from triage.playbook.model import ConsentAsked, Done, Failed, Refused, Retried, Skipped, Started
 
 CHANGE = """

@@ -6,7 +6,7 @@ import pytest
 
 from tests.playbook.diagnoses import LAYOUT, NO_USE, PATCH, RESTART, UNSURE, UPGRADE, incident, report
 from tests.playbook.hosts import Host, failed, statuses
-from triage.errors import ExitCode, UnreachableError
+from triage.common.errors import ExitCode, UnreachableError
 from triage.playbook.load import load_playbook, shipped_playbooks
 from triage.playbook.plan import plan
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from tests.playbook.hosts import Host, failed
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.playbook.model import ActionResult, ConsentAsked, Done
 from triage.playbook.plan import plan
-from triage.playbook.text import event_lines, plan_lines, question, result_line
 from triage.playbook.variables import resolve
+from triage.report.playbook import event_lines, plan_lines, question, result_line
 
 STEPS = """
 - {name: Look, do: diagnose, register: seen}

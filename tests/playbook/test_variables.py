@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.playbook.variables import resolve
 
 VARS = '{text: "", count: 4, share: 0.5, go: false, list: [1], needed: null}'

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.cli.command import triage
-from triage import pipeline
-from triage.evidence.recorded import LogEvidence
+from triage.evidence.cases.recorded import LogEvidence
 from triage.logs.model import LogSource
 from triage.report.bugreport import bug_report
+from triage.workflows import diagnose
 
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 LOG = """\
 [2026-05-12 14:03:51] server_args=ServerArgs(model_path='/home/alice/models/m', tp_size=1, pp_size=8)
 [2026-05-12 14:03:58 PP3] Load weight begin. avail mem=79.00 GB
@@ -33,7 +33,7 @@ ZebraError: MESSAGE
 
 def reported(message: str) -> str:
     log = LOG.replace("MESSAGE", message).encode("utf-8", "backslashreplace")
-    return bug_report(pipeline.diagnose(LogEvidence("log"), KNOWLEDGE, "", LogSource("log", log)))
+    return bug_report(diagnose.diagnose(LogEvidence("log"), KNOWLEDGE, "", LogSource("log", log)))
 
 
 def test_what_it_holds():

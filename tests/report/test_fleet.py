@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from triage.evidence.model import Deployment, Origin
-from triage.fleet import Outcome
-from triage.hosts.inventory import Host
-from triage.pipeline import Report
+from triage.hosts.inventory.inventory import Host
 from triage.report.fleet import NAMED, lines
+from triage.workflows.diagnose import Report
+from triage.workflows.fleet import Outcome
 
 
 def well(name: str, *notes: str) -> Outcome[Report]:

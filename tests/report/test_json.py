@@ -14,15 +14,15 @@ import pytest
 
 from tests.report.test_text import CONFIRMED, FIRST, KNOWLEDGE, STORY_INCIDENT, SURE, UNKNOWN, report
 from tests.rules.world import incident
-from triage import pipeline
-from triage.capturing import Captured
-from triage.evidence.recorded import LogEvidence
-from triage.logs.load import open_log
+from triage.evidence.cases.recorded import LogEvidence
 from triage.logs.model import Fault, Frame
-from triage.pipeline import Report
-from triage.replay import Difference, Replayed
+from triage.logs.reading.load import open_log
 from triage.report import json as rendered
-from triage.unitrecord import Restarts
+from triage.workflows import diagnose
+from triage.workflows.capture import Captured
+from triage.workflows.diagnose import Report
+from triage.workflows.replay import Difference, Replayed
+from triage.workflows.unit_record import Restarts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -181,7 +181,7 @@ def test_a_field_of_the_model_is_not_forgotten(model: Any, rendering: Any, elsew
 @pytest.mark.parametrize("case", sorted((ROOT / "tests/corpus").glob("*-pp*")), ids=lambda case: case.name)
 def test_real_logs_have_the_same_names(case: Path) -> None:
     logs = [open_log(str(path)) for path in sorted(case.iterdir()) if path.name != "expected.yaml"]
-    check(loaded(pipeline.diagnose(LogEvidence(case.name), KNOWLEDGE, "", *logs)), REPORT, "report")
+    check(loaded(diagnose.diagnose(LogEvidence(case.name), KNOWLEDGE, "", *logs)), REPORT, "report")
 
 
 # The others.

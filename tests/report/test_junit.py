@@ -9,12 +9,12 @@ import pytest
 
 from tests.report.test_page import bench, fleet, links, renamed, rollout, run, verification
 from tests.report.test_text import report
-from triage.against import Flip
-from triage.errors import UsageError
-from triage.replay import Difference, Expected, Replayed
+from triage.common.errors import UsageError
 from triage.report import json as rendered
 from triage.report.documents import cleaned
 from triage.report.junit import junit_of
+from triage.workflows.replay import Difference, Expected, Replayed
+from triage.workflows.verdict_diff import Flip
 
 Cases = dict[str, str]
 

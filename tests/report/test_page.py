@@ -19,10 +19,9 @@ from tests.cli.command import triage
 from tests.report.test_text import report
 from tests.verify.test_compare import figures, result
 from tests.verify.test_links import LINKS, SHAPE
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.evidence.model import Deployment, Layout, Origin
-from triage.fleet import Outcome
-from triage.hosts.inventory import Host
+from triage.hosts.inventory.inventory import Host
 from triage.playbook import waves
 from triage.playbook.waves import HostRun, RollOut
 from triage.report import bench as rendered_bench
@@ -32,8 +31,9 @@ from triage.report import links as rendered_links
 from triage.report.documents import FLEET, KINDS, PLAIN, ROLLOUT, RUN, cleaned
 from triage.report.markdown import markdown
 from triage.report.page import charts, lanes, page
-from triage.verify.bench import Bench, Measured
 from triage.verify.model import Change, Load, Phase, Request, Start
+from triage.workflows.bench import Bench, Measured
+from triage.workflows.fleet import Outcome
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    pool.get_value_buffer(0)\n+    pool.get_value_buffer(1)\n"
 PATCH = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.replay import Difference, Replayed
 from triage.report import json
 from triage.report.junit import junit
 from triage.report.safe import safe, safe_line
+from triage.workflows.replay import Difference, Replayed
 
 
 @given(st.text(st.characters(codec=None)))

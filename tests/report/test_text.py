@@ -15,22 +15,22 @@ import pytest
 from rich.console import Console
 
 from tests.rules.world import ACCESSOR, SITE, STORY, fault, incident
-from triage import pipeline
+from triage.evidence.cases.recorded import LogEvidence
 from triage.evidence.model import Deployment, Origin
-from triage.evidence.recorded import LogEvidence
-from triage.logs.load import open_log
 from triage.logs.model import Fault, Incident, Position
-from triage.pipeline import Finding, Report
+from triage.logs.reading.load import open_log
 from triage.report import json as rendered
 from triage.report.markdown import markdown
 from triage.report.page import page
 from triage.report.text import lines, render
 from triage.rules.diagnosis import Diagnosis, Excerpt, Remedy, Table, Verdict
 from triage.rules.diagnosis import Finding as Step
-from triage.unitrecord import Restarts
+from triage.workflows import diagnose
+from triage.workflows.diagnose import Finding, Report
+from triage.workflows.unit_record import Restarts
 
 CORPUS = Path(__file__).parent.parent / "corpus"
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 AT = datetime(2026, 5, 12, 14, 3, 59)
 
 FIRST = fault(
@@ -341,7 +341,7 @@ def logs() -> list[Path]:
 
 @pytest.mark.parametrize("log", logs(), ids=lambda log: f"{log.parent.name}/{log.name}")
 def test_every_log_can_be_shown(log: Path) -> None:
-    diagnosed = pipeline.diagnose(LogEvidence(str(log)), KNOWLEDGE, "", open_log(str(log)))
+    diagnosed = diagnose.diagnose(LogEvidence(str(log)), KNOWLEDGE, "", open_log(str(log)))
     text = printed(diagnosed)
     assert steering(text) == set()
     assert len(list(lines(diagnosed))) == text.count("\n")

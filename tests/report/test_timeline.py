@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.logs.model import Fault, Incident, LogSource, Phase, Position, Record
+from triage.logs.views.timeline import Timeline, timelines
 from triage.report.timeline import SHOWN, lines, record_line, records_json, timeline_json
-from triage.timeline import Timeline, timelines
 
 AT = datetime(2026, 5, 12, 14, 3, 59)
 SECOND = timedelta(seconds=1)

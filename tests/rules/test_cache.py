@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.rules.test_load import GOOD
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.rules import load
 from triage.rules.load import load_rules
 

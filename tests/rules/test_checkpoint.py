@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.rules.world import KIMI, Answers
+from triage.evidence.catalogue import ListDirectory
 from triage.evidence.model import Unanswered
-from triage.evidence.queries import ListDirectory
 from triage.rules.checkpoint import INDEX, Checkpoint
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -10,8 +10,8 @@ import pytest
 from tests.rules.world import STORY, Answers, context, fault, incident
 from triage.evidence.model import Deployment
 from triage.logs.model import Position
-from triage.rules.commands import runnable
 from triage.rules.load import load_rules
+from triage.rules.remedies.commands import runnable
 from triage.rules.schema import ActionRemedy
 
 NOON = datetime(2026, 5, 12, 12, 0, 0)

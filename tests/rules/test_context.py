@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.rules.world import ROOT, SITE, Answers, context
-from triage.evidence.queries import ReadFile
+from triage.evidence.catalogue import ReadFile
 
 
 class Told(Answers):

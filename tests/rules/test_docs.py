@@ -9,8 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.rules.test_load import GOOD
+from triage.rules.authoring.docs import INDEX, REGENERATE, in_words, pages, sections
 from triage.rules.categories import CATEGORIES
-from triage.rules.docs import INDEX, REGENERATE, in_words, pages, sections
 from triage.rules.load import load_rules
 from triage.rules.schema import Category
 

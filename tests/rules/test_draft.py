@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from triage import pipeline
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.logs.model import LogSource
-from triage.replay import logs_of
-from triage.rules.check import fired
-from triage.rules.draft import draft, generalised
+from triage.rules.authoring.check import fired
+from triage.rules.authoring.draft import draft, generalised
 from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule
+from triage.workflows import diagnose
+from triage.workflows.replay import logs_of
 
 CORPUS = Path(__file__).parents[1] / "corpus"
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 NOTHING = replace(KNOWLEDGE, rules=())
 LOG = """\
 Traceback (most recent call last):

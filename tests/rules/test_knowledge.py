@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.logs import corpus
-from triage import pipeline, replay
-from triage.rules.check import check, rule_cases
-from triage.yamlfile import load_model
+from triage.common.yaml_files import load_model
+from triage.rules.authoring.check import check, rule_cases
+from triage.workflows import diagnose, replay
 
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 
 
 @pytest.mark.parametrize("case", list(rule_cases(KNOWLEDGE.rules)), ids=str)

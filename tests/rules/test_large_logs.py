@@ -9,19 +9,19 @@ from __future__ import annotations
 import pytest
 
 from tests.logs.test_windows import PAD, needs_hyperscan, padded
-from triage import pipeline
-from triage.evidence.recorded import LogEvidence
-from triage.logs import windows
+from triage.evidence.cases.recorded import LogEvidence
 from triage.logs.model import LogSource
-from triage.rules.check import rule_cases
+from triage.logs.reading import windows
+from triage.rules.authoring.check import rule_cases
+from triage.workflows import diagnose
 
-KNOWLEDGE = pipeline.load_knowledge()
+KNOWLEDGE = diagnose.load_knowledge()
 CASES = [case for case in rule_cases(KNOWLEDGE.rules) if case.kind == "match"]
 
 
 def diagnosed(log: bytes) -> list[object]:
     """All that is concluded. Where a message ends is not told by rows without any prefix, as these here."""
-    report = pipeline.diagnose(LogEvidence("case"), KNOWLEDGE, "", LogSource("case", log))
+    report = diagnose.diagnose(LogEvidence("case"), KNOWLEDGE, "", LogSource("case", log))
     return [
         (
             found.verdict,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.test_load import GOOD
-from triage import pipeline
-from triage.errors import UsageError
-from triage.rules.lint import lint
+from triage.common.errors import UsageError
+from triage.rules.authoring.lint import lint
 from triage.rules.load import KNOWLEDGE
+from triage.workflows import diagnose
 
 CLEAN = GOOD.replace(
     "explanation: because", "explanation: because\nremedies: [{kind: action, id: a, summary: do it}]"
@@ -20,7 +20,7 @@ def problems(directory, patches=()):
 
 
 def test_the_shipped_rules_have_no_problem():
-    knowledge = pipeline.load_knowledge()
+    knowledge = diagnose.load_knowledge()
     assert [str(item) for item in lint([KNOWLEDGE], (patch.id for patch in knowledge.patches))] == []
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.rules import numbers
-from triage.rules.numbers import GIB, Allocation
+from triage.rules.arithmetic import numbers
+from triage.rules.arithmetic.numbers import GIB, Allocation
 
 TODAY = (
     "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 94.97 GiB of which "

@@ -29,7 +29,7 @@ from tests.rules.world import (
     rule,
     sglang,
 )
-from triage.evidence.logs import KERNEL
+from triage.evidence.log_sources import KERNEL
 from triage.evidence.model import Deployment, Layout
 from triage.logs.model import Frame
 from triage.rules import probes

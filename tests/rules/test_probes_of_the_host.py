@@ -20,8 +20,7 @@ from tests.rules.world import (
     incident,
     of_size,
 )
-from triage.evidence.model import Deployment, Query
-from triage.evidence.queries import (
+from triage.evidence.catalogue import (
     ContainerDetails,
     DiskFree,
     GpuInventory,
@@ -31,6 +30,7 @@ from triage.evidence.queries import (
     ReadFile,
     UnitProperties,
 )
+from triage.evidence.model import Deployment, Query
 from triage.rules.context import Context
 
 WX = "MemoryDenyWriteExecute"

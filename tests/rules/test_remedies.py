@@ -23,11 +23,11 @@ from tests.rules.world import (
     rule,
     sglang,
 )
+from triage.evidence.catalogue import GpuInventory, ListDirectory
 from triage.evidence.model import Deployment, Layout
-from triage.evidence.queries import GpuInventory, ListDirectory
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
-from triage.rules.remedies import remedies
+from triage.rules.remedies.remedies import remedies
 
 PATCH = "sglang-triton-value-head-dim"
 

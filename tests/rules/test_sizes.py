@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.rules.world import KIMI, Answers, context, fault, of_size, rule
-from triage.evidence.queries import GpuInventory
+from triage.evidence.catalogue import GpuInventory
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
 from triage.rules.load import load_rules
-from triage.rules.remedies import remedies
+from triage.rules.remedies.remedies import remedies
 
 HEADS_4_OF_3 = (
     "1 validation error for VllmConfig\n"

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from triage.rules.stages import Stage, look_up, split
+from triage.rules.arithmetic.stages import Stage, look_up, split
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import pytest
 
-from triage import pipeline
 from triage.logs import read_incidents
+from triage.logs.faults.symptoms import SYMPTOMS
+from triage.logs.faults.weight import Weight
 from triage.logs.model import LogSource
 from triage.logs.roles import HOST_FAULTS
-from triage.logs.symptoms import SYMPTOMS
-from triage.logs.weight import Weight
 from triage.rules.match import match
+from triage.workflows import diagnose
 
 
 def can_be_first(symptom) -> bool:
@@ -28,7 +28,7 @@ NUMBERED = {("kernel", "Xid"): "Xid 79", ("native", "signal"): "SIGSEGV"}  # of 
 def explained() -> frozenset[tuple[str, str]]:
     """Kind and type of every first fault of a case, where the case's own rule fits it."""
     found = set()
-    for rule in pipeline.load_knowledge().rules:
+    for rule in diagnose.load_knowledge().rules:
         for case in rule.cases.match:
             for incident in read_incidents([LogSource("case", case.log.encode())]):
                 firsts = (incident.initiator,) if incident.initiator else incident.candidates

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from triage.rules.versions import capability_of, cuda_of, glibc_of, older, satisfies
+from triage.rules.arithmetic.versions import capability_of, cuda_of, glibc_of, older, satisfies
 
 IN_ORDER = (
     *("0.4.6", "0.4.6.post1", "0.4.6.post2", "0.5.0rc2", "0.5", "0.5.3.post3", "0.5.10", "1.0.dev3", "1.0a1"),

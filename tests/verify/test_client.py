@@ -8,11 +8,11 @@ import pytest
 
 from tests.verify.server import FakeServer
 from tests.verify.test_links import Answering
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify.client import Client, Completion, Reply, client_of, load_of
-from triage.verify.plan import Shape, planned
+from triage.verify.load.client import Client, Completion, Reply, client_of, load_of
+from triage.verify.load.plan import Shape, planned
 
 
 def client(port: int, python: str = sys.executable, host: str = "127.0.0.1") -> Client:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from triage.verify.compare import compare, slower_start
-from triage.verify.metrics import metrics_of
+from triage.verify.load.metrics import metrics_of
 from triage.verify.model import Load, Metrics, Phase, Request, Start, Verification
 
 START = Start("a1", 7, True, 40.0, ())

@@ -15,16 +15,16 @@ import pytest
 
 from tests.verify.conftest import SERVER, free_port
 from tests.verify.docker import ID
+from tests.verify.test_engine_tool import wait_gone
 from tests.verify.test_links import Answering
-from tests.verify.test_tool import wait_gone
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify.client import client_of
-from triage.verify.containers import ContainerService, place_of
 from triage.verify.history import History
-from triage.verify.run import Options, verify
-from triage.verify.service import service_of
+from triage.verify.load.client import client_of
+from triage.verify.service.containers import ContainerService, place_of
+from triage.verify.service.service import service_of
+from triage.workflows.verify import Options, verify
 
 BRIEF = Options(
     requests=2, repeats=1, most_repeats=1, concurrency=1, max_tokens=8, timeout=60, request_timeout=10

@@ -15,10 +15,10 @@ import pytest
 from tests.verify.server import FakeServer
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify import drain as module
-from triage.verify.client import Client, Running
-from triage.verify.drain import drain, fate, outlook, running
 from triage.verify.events import Draining, Event
+from triage.verify.load.client import Client, Running
+from triage.verify.service import drain as module
+from triage.verify.service.drain import drain, fate, outlook, running
 
 SGLANG = (
     '{"version":"0.5.10.post1","dp_rank_count":1,"loads":[{"num_running_reqs":RUNNING,"num_waiting_reqs":0}]}'

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from tests.verify.test_compare import figures, result
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
+from triage.evidence.catalogue.systemd import Command
 from triage.evidence.model import Deployment, Layout
-from triage.evidence.queries.systemd import Command
 from triage.hosts.local import LocalConnection
-from triage.verify import bench as benching
-from triage.verify import dropin
-from triage.verify.bench import Bench, bench
-from triage.verify.dropin import FILE, DropIn
 from triage.verify.events import LogLine
-from triage.verify.run import Options
+from triage.verify.service import dropin
+from triage.verify.service.dropin import FILE, DropIn
+from triage.workflows import bench as benching
+from triage.workflows.bench import Bench, bench
+from triage.workflows.verify import Options
 
 UNIT = "kimi.service"
 COMMAND = ("/bin/python", "-m", "sglang.launch_server", "--model-path", "/m")

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from triage.errors import RefusedError
+from triage.common.errors import RefusedError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.patching.transaction import operator
-from triage.verify import exclusion
-from triage.verify.exclusion import alone, holder_of, name_of
+from triage.verify.service import exclusion
+from triage.verify.service.exclusion import alone, holder_of, name_of
 
 KIMI, OTHER = (Deployment(name, manager="systemd", unit=name) for name in ("kimi.service", "other.service"))
 HOLDER = """
 import sys, time
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify import exclusion
+from triage.verify.service import exclusion
 exclusion.DIRECTORY = sys.argv[1]
 with exclusion.alone(LocalConnection(), Deployment("kimi.service", manager="systemd")):
     print("held", flush=True)

@@ -1,4 +1,4 @@
-"""What a service answers, against what it answered before. Its faults are in tests/verify/test_run.py."""
+"""Answers compared with earlier ones. Faults of a service are in tests/workflows/test_verify.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tests.verify.server import FakeServer
 from tests.verify.test_compare import BEFORE
 from triage.hosts.local import LocalConnection
-from triage.verify.client import Client
-from triage.verify.exercise import answer_before, changed_answers, exercise
-from triage.verify.readiness import PROMPT
+from triage.verify.load.client import Client
+from triage.verify.load.exercise import answer_before, changed_answers, exercise
+from triage.verify.service.readiness import PROMPT
 
 
 def test_the_answers_are_kept():

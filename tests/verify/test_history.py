@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.verify.test_compare import BEFORE
-from triage.errors import UnreachableError, UsageError
+from triage.common.errors import UnreachableError, UsageError
 from triage.verify import history as module
 from triage.verify.history import History
 from triage.verify.model import Change, Load, Phase, Request, Start

@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
+from triage.evidence.catalogue.gpus import Topology
 from triage.evidence.model import Deployment, Layout
-from triage.evidence.queries.gpus import Topology
 from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
+from triage.remote import links_agent
 from triage.report.links import Told, document, lines
-from triage.verify import linkagent
-from triage.verify.containers import place_of
-from triage.verify.links import (
+from triage.verify.layouts.links import (
     Estimate,
     Links,
     Pair,
@@ -33,6 +32,7 @@ from triage.verify.links import (
     shape_of,
     slow_pairs,
 )
+from triage.verify.service.containers import place_of
 
 KIMI = {"hidden_size": 7168, "num_hidden_layers": 61, "n_routed_experts": 384, "first_k_dense_replace": 1}
 SHAPE = Shape(7168, 61, 60)
@@ -227,8 +227,8 @@ def test_a_rank_that_fails_ends_the_others_at_once(deed: str, words: str, tmp_pa
     """The last of three, while the first would wait for it until its time is up."""
     script = f"""
 import os, pathlib, signal, sys, time
-sys.path.insert(0, {str(Path(linkagent.__file__).parent)!r})
-import linkagent
+sys.path.insert(0, {str(Path(links_agent.__file__).parent)!r})
+import links_agent
 def worker(rank, job, place):
     started = pathlib.Path({str(tmp_path)!r})
     (started / str(os.getpid())).touch()
@@ -238,8 +238,8 @@ def worker(rank, job, place):
         print("Traceback ends here", flush=True) if {words!r} else None
         {deed}
     time.sleep(60)
-linkagent.worker = worker
-print(linkagent.main())
+links_agent.worker = worker
+print(links_agent.main())
 """
     job = json.dumps({"world": 3, "deadline": 1 if "sleep" in deed else 30})
     done = subprocess.run(

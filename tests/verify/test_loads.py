@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from triage.errors import UsageError
-from triage.verify.loads import loads_of
+from triage.common.errors import UsageError
+from triage.verify.load.loads import loads_of
 from triage.verify.options import Options
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tests.verify.test_compare import BEFORE
-from triage.errors import UsageError
-from triage.verify import measure as module
-from triage.verify.client import Reply
+from triage.common.errors import UsageError
 from triage.verify.compare import compare
 from triage.verify.events import Event, LoadStarted
-from triage.verify.measure import Measured, measure, require_possible, shapes_of
+from triage.verify.load import measure as module
+from triage.verify.load.client import Reply
+from triage.verify.load.measure import Measured, measure, require_possible, shapes_of
+from triage.verify.load.plan import Shape
 from triage.verify.model import Load, Request
 from triage.verify.options import Options
-from triage.verify.plan import Shape
 
 LIKE = Reply("tiny", "completions", True, 1.0, ())
 Itl = Callable[[int, Shape], float]  # seconds, of a repeat of a load

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from triage.verify.metrics import metrics_of, percentile
+from triage.verify.load.metrics import metrics_of, percentile
 from triage.verify.model import Load, Request
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from triage.verify.phases import StartLog
+from triage.verify.service.phases import StartLog
 
 SGLANG = """\
 [2026-05-12 14:02:41] server_args=ServerArgs(model_path='/srv/models/kimi', pp_size=2)

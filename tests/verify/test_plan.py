@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from triage.verify.plan import Shape, planned
+from triage.verify.load.plan import Shape, planned
 
 SHAPE = Shape(2000, 64, (32, 512), (16, 64), 8.0)
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from triage.verify.spread import uncertainty
+from triage.verify.load.spread import uncertainty
 
 
 def test_against_a_textbook():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.verify.conftest import Engine
-from triage.verify.waiting import wait_until_settled
+from triage.verify.service.waiting import wait_until_settled
 
 
 @pytest.mark.parametrize(

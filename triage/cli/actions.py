@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from triage.hosts.connection import Connection
-    from triage.hosts.inventory import Host
+    from triage.hosts.inventory.inventory import Host
     from triage.playbook.model import Action, ActionResult, ConsentAsked
     from triage.verify.options import Options
 
@@ -37,10 +37,10 @@ def open_actions(
 
 def _outlook(connection: Connection, asked: ConsentAsked) -> str:
     """Of a step that restarts the service: the requests that run there."""
-    from triage.errors import TriageError
-    from triage.evidence.discovery import discover
+    from triage.common.errors import TriageError
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
-    from triage.verify.drain import outlook
+    from triage.verify.service.drain import outlook
 
     if asked.do not in RESTARTING or not asked.arguments.get("restart", True):
         return ""
@@ -56,13 +56,13 @@ def _on(connection: Connection, step: Step, host: str, arguments: Mapping[str, A
 
 def _wait(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
     from triage.cli.loads import api_key_of
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
-    from triage.verify.client import client_of
-    from triage.verify.run import Options
-    from triage.verify.service import service_of
-    from triage.verify.waiting import wait_until_settled
+    from triage.verify.load.client import client_of
+    from triage.verify.service.service import service_of
+    from triage.verify.service.waiting import wait_until_settled
+    from triage.workflows.verify import Options
 
     deployment = discover(LiveEvidence(connection), arguments.get("unit", ""))[0]
     client = client_of(connection, deployment, key=api_key_of(arguments.get("api_key_env", "")))
@@ -76,25 +76,25 @@ def _wait(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
 
 
 def _diagnose(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage import pipeline
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
     from triage.report import json, text
+    from triage.workflows import diagnose
 
     unit = arguments.get("unit", "")
-    report = pipeline.diagnose(LiveEvidence(connection), knowledge(), unit)
+    report = diagnose.diagnose(LiveEvidence(connection), knowledge(), unit)
     found = report.incidents[-1].verdict if report.incidents else None
     summary = f"{found.certainty}: {found.category}" if found else "no incident"
     return ActionResult(True, json.diagnosis(report), summary, _plain(text.lines(report)))
 
 
 def _patch(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage.config import load_config
-    from triage.mending import find_target
+    from triage.common.config import load_config
     from triage.patching.load import load_patches
     from triage.patching.target import apply_all, survey
     from triage.playbook.model import ActionResult
     from triage.report.patching import document, plan_lines
+    from triage.workflows.patch_target import find_target
 
     known = load_patches(load_config().patches)
     unit, rules = arguments.get("unit", ""), rule_directories()
@@ -124,7 +124,7 @@ def _verify(connection: Connection, arguments: Mapping[str, Any]) -> ActionResul
 
 def _bench(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
     from triage.cli.bench import bench_on, layouts_of
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
     from triage.report import bench as report
@@ -141,7 +141,7 @@ def _bench(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult
 def _options(arguments: Mapping[str, Any]) -> Options:
     """What a step's arguments ask for. Raises UsageError."""
     from triage.cli.loads import api_key_of
-    from triage.verify.loads import FORMS, loads_of
+    from triage.verify.load.loads import FORMS, loads_of
     from triage.verify.options import Options
 
     arguments = {name: value for name, value in arguments.items() if value != ""}
@@ -167,12 +167,12 @@ def _rollback(connection: Connection, arguments: Mapping[str, Any]) -> ActionRes
 
 
 def _capture(connection: Connection, arguments: Mapping[str, Any]) -> ActionResult:
-    from triage import capturing
     from triage.evidence.live import LiveEvidence
     from triage.playbook.model import ActionResult
     from triage.report import json
+    from triage.workflows import capture
 
-    case = capturing.capture(
+    case = capture.capture(
         LiveEvidence(connection),
         knowledge(),
         Path(arguments["output"]),

@@ -28,7 +28,7 @@ from triage.cli import (
     scan,
     verify,
 )
-from triage.errors import DEFECT, INTERRUPTED, TriageError
+from triage.common.errors import DEFECT, INTERRUPTED, TriageError
 
 app = typer.Typer(
     name="triage",

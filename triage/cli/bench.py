@@ -40,16 +40,16 @@ from triage.cli.options import (
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import one_host
 from triage.cli.verify import MAX_WAIT, DrainOption, listener
-from triage.errors import ExitCode, RefusedError, TriageError
+from triage.common.errors import ExitCode, RefusedError, TriageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from triage.evidence.model import Deployment, Layout
     from triage.hosts.connection import Connection
-    from triage.pipeline import Knowledge
-    from triage.verify.bench import Bench
-    from triage.verify.run import Options
+    from triage.workflows.bench import Bench
+    from triage.workflows.diagnose import Knowledge
+    from triage.workflows.verify import Options
 
 
 def bench(
@@ -87,7 +87,7 @@ def bench(
     end, by the host itself if need be. What was measured is shown also when the rest was cut.
     Exit code 1 when no layout became ready, 3 when the unit is not as it was yet.
     """
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
 
     require_suffix(report)
@@ -139,7 +139,7 @@ def _show(result: Bench, format: Format, report: Path | None) -> None:
 
 def layouts_of(names: str) -> list[Layout]:
     """Of `tp8,pp8`. Raises UsageError."""
-    from triage.verify.layouts import parse_layout
+    from triage.verify.layouts.layouts import parse_layout
 
     return list(dict.fromkeys(map(parse_layout, names.split(","))))
 
@@ -156,10 +156,10 @@ def bench_on(
 
     What is measured is kept after each layout: a lost connection, Ctrl-C and a kill leave it there.
     """
-    from triage.verify.bench import bench
-    from triage.verify.exclusion import alone
-    from triage.verify.kept import Kept
-    from triage.verify.layouts import name_of
+    from triage.verify.layouts.bench_progress import Kept
+    from triage.verify.layouts.layouts import name_of
+    from triage.verify.service.exclusion import alone
+    from triage.workflows.bench import bench
 
     kept = Kept(connection.name, deployment.name)
 
@@ -192,7 +192,7 @@ def bench_on(
 def _agree(
     connection: Connection, deployment: Deployment, wanted: list[Layout], options: Options, yes: bool
 ) -> None:
-    from triage.verify.drain import outlook
+    from triage.verify.service.drain import outlook
 
     where, times = f"{deployment.name} on {connection.name}", len(wanted)
     running = "" if yes else outlook(connection, deployment, options.api_key)
@@ -203,11 +203,11 @@ def _agree(
 
 def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> str:
     """What a diagnosis says of the start that died."""
-    from triage import pipeline
     from triage.evidence.live import LiveEvidence
+    from triage.workflows import diagnose
 
     try:
-        report = pipeline.diagnose(LiveEvidence(connection), known, deployment.unit)
+        report = diagnose.diagnose(LiveEvidence(connection), known, deployment.unit)
     except TriageError as error:
         return f"not diagnosed: {error}"
     if not report.incidents:

@@ -24,7 +24,7 @@ from triage.cli.options import (
     live_evidence,
 )
 from triage.cli.targets import one_host
-from triage.wording import counted
+from triage.common.wording import counted
 
 
 def capture(
@@ -56,8 +56,8 @@ def capture(
 
     `expected.yaml` in it holds the verdict that `triage replay CASE` will ask for.
     """
-    from triage import capturing
-    from triage.evidence.case import check_place
+    from triage.evidence.cases.case import check_place
+    from triage.workflows import capture
 
     check_place(output, replace)
     known = knowledge(rules)
@@ -68,7 +68,7 @@ def capture(
         live_evidence(reached, ssh_config, host_key, become) as evidence,
         console.working(f"reading {host}"),
     ):
-        case = capturing.capture(
+        case = capture.capture(
             evidence, known, output, unit, *logs, source=source, full=full, replacing=replace
         )
     if format is Format.JSON:

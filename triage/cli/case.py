@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli.options import Format, FormatOption
-from triage.wording import counted
+from triage.common.wording import counted
 
 if TYPE_CHECKING:
-    from triage.evidence.case import Entry
+    from triage.evidence.cases.case import Entry
 
 app = typer.Typer(help="Look into captured cases.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,7 +27,7 @@ def show(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a case was asked, what it answered, and what is missing, cut or redacted."""
-    from triage.evidence.case import list_case
+    from triage.evidence.cases.case import list_case
     from triage.report import json
     from triage.report.safe import safe_line
 

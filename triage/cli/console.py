@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from triage.errors import TriageError, UnreachableError
+from triage.common.errors import TriageError, UnreachableError
 
 if TYPE_CHECKING:
     from rich.console import Console

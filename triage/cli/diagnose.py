@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console, targets
+from triage.cli import console, next_command, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -29,15 +29,15 @@ from triage.cli.options import (
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import FORKS, ForksOption
-from triage.errors import ExitCode, TriageError, UsageError
+from triage.common.errors import ExitCode, TriageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from triage.asking import Questions
-    from triage.hosts.inventory import Host
+    from triage.hosts.inventory.inventory import Host
     from triage.hosts.options import ConnectionOptions
-    from triage.pipeline import Knowledge, Report
+    from triage.workflows.diagnose import Knowledge, Report
+    from triage.workflows.prompts import Questions
 
 
 def diagnose(
@@ -79,8 +79,8 @@ def diagnose(
     Reads only. Exit code 0 when the last run holds no fault, 1 when it does; of several hosts, the
     greatest of theirs.
     """
-    from triage import pipeline
-    from triage.evidence.recorded import LogEvidence, RecordedEvidence
+    from triage.evidence.cases.recorded import LogEvidence, RecordedEvidence
+    from triage.workflows import diagnose
 
     require_suffix(page)
     if case is not None and (host or log):
@@ -102,13 +102,13 @@ def diagnose(
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
     if case is not None:
-        from triage.evidence.case import read_case
+        from triage.evidence.cases.case import read_case
 
         recorded = read_case(case)
         logs = () if recorded.log is None else (recorded.log,)
-        report = pipeline.diagnose(RecordedEvidence(recorded), known, unit or recorded.unit, *logs)
+        report = diagnose.diagnose(RecordedEvidence(recorded), known, unit or recorded.unit, *logs)
     elif host is None:
-        report = pipeline.diagnose(LogEvidence(log or ""), known, unit, *logs)
+        report = diagnose.diagnose(LogEvidence(log or ""), known, unit, *logs)
     else:
         (one,) = hosts.select(host)
         with (
@@ -116,8 +116,8 @@ def diagnose(
             live_evidence(one, ssh_config, host_key, become) as evidence,
             console.working(f"reading {host}"),
         ):
-            report = pipeline.diagnose(evidence, known, unit or one.settings.unit, *logs)
-    report = again.in_report(report)
+            report = diagnose.diagnose(evidence, known, unit or one.settings.unit, *logs)
+    report = next_command.in_report(report)
     show(report, format)
     if bug_report is not None:
         _write_bug_report(report, bug_report)
@@ -134,7 +134,7 @@ def _hinting_at_case(host: str) -> Iterator[None]:
     try:
         yield
     except TriageError as error:
-        from triage.evidence.case import is_one
+        from triage.evidence.cases.case import is_one
 
         if error.doing == "connecting to" and is_one(host):
             error.next = f"triage diagnose --case {shlex.quote(host)} if the case is meant; else {error.next}"
@@ -153,21 +153,21 @@ def _diagnose_all(
     """Diagnose each, show what they have in common once. Returns the exit code."""
     from threading import Event
 
-    from triage import pipeline
-    from triage.asking import Questions
     from triage.evidence.live import LiveEvidence
-    from triage.fleet import on_each
     from triage.hosts import open_connection
     from triage.report import fleet
+    from triage.workflows import diagnose
+    from triage.workflows.fleet import on_each
+    from triage.workflows.prompts import Questions
 
     questions = Questions(Event(), console.ask_secret)
 
     def one(host: Host) -> Report:
         with closing(open_connection(host.name, reach(host, questions))) as connection:
-            return pipeline.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
+            return diagnose.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
 
     with targets.progress(hosts, fleet.status, questions) as told:
-        outcomes = again.in_outcomes(on_each(hosts, one, forks, questions, told))
+        outcomes = next_command.in_outcomes(on_each(hosts, one, forks, questions, told))
     if format is Format.JSON:
         from triage.report import json
 
@@ -182,7 +182,7 @@ def _diagnose_all(
 
 
 def _write_bug_report(report: Report, path: Path) -> None:
-    from triage.files import write_atomically
+    from triage.common.files import write_atomically
     from triage.report import bugreport
     from triage.report.safe import safe_line
 

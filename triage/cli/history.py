@@ -9,7 +9,7 @@ import typer
 
 from triage.cli import console
 from triage.cli.options import Format, FormatOption, UnitOption
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.verify.history import History
@@ -74,7 +74,7 @@ def history(
 def _import(store: History, file: Path, host: str, unit: str) -> None:
     from datetime import datetime, timezone
 
-    from triage.verify.foreign import read_foreign, verification_of
+    from triage.verify.load.other_tools import read_foreign, verification_of
 
     if not host or not unit:
         raise UsageError("importing", str(file), "it is not said whose result it is", "name HOST and --unit")

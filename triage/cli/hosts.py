@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console, targets
+from triage.cli import console, next_command, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from triage.evidence.access import Access
-    from triage.fleet import Outcome
-    from triage.hosts.inventory import Host
+    from triage.hosts.inventory.inventory import Host
+    from triage.workflows.fleet import Outcome
 
 app = typer.Typer(help="Which hosts there are, and what can be done on each.", no_args_is_help=True)
 HostsArgument = Annotated[
@@ -91,11 +91,11 @@ def check(
     """
     from threading import Event
 
-    from triage.asking import Questions
     from triage.evidence.access import access
     from triage.evidence.live import LiveEvidence
-    from triage.fleet import on_each
     from triage.hosts import open_connection
+    from triage.workflows.fleet import on_each
+    from triage.workflows.prompts import Questions
 
     chosen, questions = _chosen(hosts, inventory, ssh_config), Questions(Event(), console.ask_secret)
 
@@ -105,7 +105,7 @@ def check(
             return access(LiveEvidence(connection), connection.address)
 
     with targets.progress(chosen, _status, questions) as told:
-        outcomes = tuple(again.told(on_each(chosen, one, forks, questions, told)))
+        outcomes = tuple(next_command.told(on_each(chosen, one, forks, questions, told)))
     if format is Format.JSON:
         from triage.report import json
 
@@ -124,9 +124,9 @@ def check(
 
 
 def _chosen(hosts: str, inventory: Path | None, ssh_config: Path | None) -> Sequence[Host]:
-    from triage.errors import UsageError
-    from triage.hosts.inventory import Host
-    from triage.hosts.ssh_aliases import aliases
+    from triage.common.errors import UsageError
+    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.ssh.aliases import aliases
 
     known = targets.inventory(inventory)
     if hosts:
@@ -160,7 +160,7 @@ def _status(host: Host, outcome: Outcome[Access]) -> str:
 def _told(outcome: Outcome[Access]) -> Text:
     from rich.text import Text
 
-    from triage.errors import TriageError
+    from triage.common.errors import TriageError
     from triage.report.safe import safe_line
 
     found = outcome.value

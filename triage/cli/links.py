@@ -21,7 +21,7 @@ from triage.cli.options import (
     connected,
 )
 from triage.cli.targets import one_host
-from triage.errors import RefusedError, UnreachableError
+from triage.common.errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
@@ -51,13 +51,13 @@ def links(
     NCCL where there are GPUs for all ranks, gloo on CPUs else. From the model's sizes follows how long
     each parallel layout communicates for a token. Changes nothing.
     """
-    from triage.evidence.discovery import discover
+    from triage.evidence.catalogue.gpus import GpuTopology
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
-    from triage.evidence.queries.gpus import GpuTopology
     from triage.report import json
     from triage.report import links as report
-    from triage.verify.containers import place_of
-    from triage.verify.links import Shape, environment_of, probe, shape_of
+    from triage.verify.layouts.links import Shape, environment_of, probe, shape_of
+    from triage.verify.service.containers import place_of
 
     reached = one_host(host, inventory)
     unit = unit or reached.settings.unit
@@ -99,8 +99,8 @@ def links(
 
 
 def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
-    from triage.evidence.queries import GpuInventory
-    from triage.verify.links import MAX_WORLD
+    from triage.evidence.catalogue import GpuInventory
+    from triage.verify.layouts.links import MAX_WORLD
 
     gpus = evidence.ask(GpuInventory()).value
     layout = deployment.layout
@@ -121,11 +121,11 @@ def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]
 
 def _rates(host: str, deployment: str) -> dict[str, float]:
     """The decode rates that verify and bench measured, by layout; the latest of each."""
-    from triage.evidence.commandline import engine_of, layout_of
+    from triage.evidence.discovery.command_line import engine_of, layout_of
     from triage.report.history import figures
     from triage.verify.history import History
-    from triage.verify.kept import Kept
-    from triage.verify.layouts import name_of
+    from triage.verify.layouts.bench_progress import Kept
+    from triage.verify.layouts.layouts import name_of
 
     found = Kept(host, deployment).rates()
     for result in History().read(host, deployment):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.verify.options import Options
@@ -74,11 +74,11 @@ ApiKeyOption = Annotated[str, typer.Option(help="Environment variable that holds
 def loads_of(
     command: str, requests: int, difference: float, api_key_env: str, given: Mapping[str, str | Enum | None]
 ) -> Options:
-    """What the options of a command ask for; `given` are those that triage.verify.loads reads.
+    """What the options of a command ask for; `given` are those that triage.verify.load.loads reads.
 
     Raises UsageError.
     """
-    from triage.verify.loads import loads_of
+    from triage.verify.load.loads import loads_of
 
     wanted = {name: text for name, text in given.items() if text or name not in OPTIONAL}
     texts = {name: str(text.value if isinstance(text, Enum) else text) for name, text in wanted.items()}

@@ -10,8 +10,8 @@ import typer
 
 from triage.cli import console
 from triage.cli.options import Format, FormatOption, LogFormatOption, given_logs
-from triage.errors import ExitCode, UsageError
-from triage.wording import counted
+from triage.common.errors import ExitCode, UsageError
+from triage.common.wording import counted
 
 
 def logs(
@@ -40,9 +40,9 @@ def logs(
 
     With --rank, --grep or --last show records instead. Exit code 1 when the timeline has an incident.
     """
-    from triage.evidence.redaction import Redactor
-    from triage.moments import window
-    from triage.selecting import last_time
+    from triage.evidence.redaction.redactor import Redactor
+    from triage.logs.views.moments import window
+    from triage.logs.views.selecting import last_time
 
     asked = rank or grep is not None or last is not None
     if split_ranks is not None and (asked or since or until):
@@ -51,7 +51,7 @@ def logs(
         )
     sources = [source for file in files for source in given_logs(file, log_format)]
     if split_ranks is not None:
-        from triage.splitting import split_ranks as split
+        from triage.logs.views.splitting import split_ranks as split
 
         for name, lines in sorted(split(sources, split_ranks).items()):
             print(f"{split_ranks / name}.log  {counted(lines, 'line')}")
@@ -59,9 +59,9 @@ def logs(
     redact = Redactor().redact
     times = window(since, until, lambda: last_time(sources))
     if asked:
-        from triage.pattern import Pattern
+        from triage.logs.views.pattern import Pattern
+        from triage.logs.views.selecting import Selection, select
         from triage.report.timeline import record_line, records_json
-        from triage.selecting import Selection, select
 
         pattern = None if grep is None else Pattern(grep)
         records = select(sources, Selection(tuple(rank or ()), times, pattern, last), redact)
@@ -72,12 +72,12 @@ def logs(
             print(record_line(record, sources))
         return
     from triage.logs import read_incidents
-    from triage.pipeline import require_text
+    from triage.logs.views.timeline import timelines
     from triage.report import json
     from triage.report.safe import safe_line
     from triage.report.timeline import lines as render
     from triage.report.timeline import timeline_json
-    from triage.timeline import timelines
+    from triage.workflows.diagnose import require_text
 
     found = timelines(read_incidents(sources), redact, times)
     if not found:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again
-from triage.errors import UsageError
+from triage.cli import next_command
+from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
-    from triage.hosts.inventory import Host
+    from triage.hosts.inventory.inventory import Host
     from triage.logs.model import LogSource
-    from triage.pipeline import Knowledge
     from triage.rules.schema import Rule
+    from triage.workflows.diagnose import Knowledge
 
 
 class Format(str, Enum):
@@ -49,7 +49,9 @@ HostKeyOption = Annotated[
 ]
 BecomeOption = Annotated[
     bool,
-    typer.Option("--become", "-b", callback=again.remember, help="Run commands on the host through sudo."),
+    typer.Option(
+        "--become", "-b", callback=next_command.remember, help="Run commands on the host through sudo."
+    ),
 ]
 InventoryOption = Annotated[
     Path | None,
@@ -79,15 +81,15 @@ def knowledge(rules: Iterable[Path] | None = None) -> Knowledge:
 
     Raises UsageError for a broken file.
     """
-    from triage import pipeline
-    from triage.config import load_config
+    from triage.common.config import load_config
+    from triage.workflows import diagnose
 
-    return pipeline.load_knowledge(rule_directories(rules), load_config().patches)
+    return diagnose.load_knowledge(rule_directories(rules), load_config().patches)
 
 
 def rule_directories(rules: Iterable[Path] | None = None) -> tuple[Path, ...]:
     """Of the configuration and of the command line. Raises UsageError."""
-    from triage.config import load_config, with_configured
+    from triage.common.config import load_config, with_configured
 
     return with_configured(load_config().rules, rules)
 
@@ -116,7 +118,7 @@ def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:
             "reading the log", "''", "this names no file", "name a file, or - for standard input"
         )
     from triage.logs.formats import named
-    from triage.logs.load import open_log
+    from triage.logs.reading.load import open_log
 
     if format:
         named(format)
@@ -130,7 +132,7 @@ def connected(host: Host, ssh_config: Path | None, host_key: HostKey, become: bo
     from triage.hosts import open_connection
 
     options = connection_options(host, ssh_config, host_key, become)
-    with again.on(host.name):
+    with next_command.on(host.name):
         connection = open_connection(host.name, options)
         try:
             yield connection

@@ -10,7 +10,7 @@ def policy(format: FormatOption = Format.TEXT) -> None:
 
     UNIT, PID, FILE and other words in capitals stand for what a diagnosis fills in.
     """
-    from triage.evidence.policy import catalogue, sudoers
+    from triage.evidence.catalogue.policy import catalogue, sudoers
 
     entries = catalogue()
     if format is Format.JSON:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli.options import Format, FormatOption, RulesOption, knowledge
-from triage.errors import ExitCode
-from triage.wording import counted
+from triage.common.errors import ExitCode
+from triage.common.wording import counted
 
 if TYPE_CHECKING:
-    from triage.against import Flip, Found
-    from triage.replay import Score
+    from triage.workflows.replay import Score
+    from triage.workflows.verdict_diff import Flip, Found
 
 
 def replay(
@@ -41,9 +41,9 @@ def replay(
 
     Exit code 1 when a case gives something else, or its verdict is not that of REF.
     """
-    from triage import replay as replaying
-    from triage.against import flips as flipped
     from triage.report.safe import safe_line
+    from triage.workflows import replay as replaying
+    from triage.workflows.verdict_diff import flips as flipped
 
     known = knowledge(rules)
     found = replaying.find_cases(cases)
@@ -57,7 +57,7 @@ def replay(
                 print(f"       {safe_line(f'{difference.part} {difference.text}')}")
     flips = () if before is None else tuple(flipped(results, before))
     if junit is not None:
-        from triage.files import write_atomically
+        from triage.common.files import write_atomically
         from triage.report.junit import junit as render
 
         write_atomically(junit, render(results, flips).encode())
@@ -98,14 +98,14 @@ def _before(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
     """What other rules, or an earlier result, say of the cases. Raises TriageError."""
     from dataclasses import replace
 
-    from triage import against
-    from triage.pipeline import load_knowledge
     from triage.rules.load import load_rules
+    from triage.workflows import verdict_diff
+    from triage.workflows.diagnose import load_knowledge
 
     if not reference.is_dir():
-        return against.from_result(reference, cases)
+        return verdict_diff.from_result(reference, cases)
     other = replace(load_knowledge(), rules=load_rules(base=reference))
-    return against.by_rules(cases, other)
+    return verdict_diff.by_rules(cases, other)
 
 
 def _print_flips(flips: Sequence[Flip], compared: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 
 SUFFIXES = (".html", ".md", ".xml")
 ReportOption = Annotated[
@@ -52,7 +52,7 @@ def write_report(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
     """Raises UsageError for a document that lacks what its schema has."""
     from jinja2 import UndefinedError
 
-    from triage.files import write_atomically
+    from triage.common.files import write_atomically
     from triage.report.junit import junit_of
     from triage.report.markdown import markdown
     from triage.report.page import page

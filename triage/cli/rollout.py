@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from triage.cli import again, console
+from triage.cli import console, next_command
 from triage.cli.options import Format
-from triage.errors import DEFECT, INTERRUPTED, RefusedError
-from triage.jsontext import parse_json
+from triage.common.errors import DEFECT, INTERRUPTED, RefusedError
+from triage.common.json import parse_json
+from triage.common.wording import counted
 from triage.playbook.waves import HostRun, RollOut, document, roll_out
 from triage.report.safe import safe_line
-from triage.wording import counted
 
 if TYPE_CHECKING:
     from triage.playbook.model import Playbook
 
-GIVEN = ("var", *again.CONNECTION)
+GIVEN = ("var", *next_command.CONNECTION)
 LAST_WORDS = 2000  # characters of what a host's process said on standard error
 
 
@@ -58,12 +58,14 @@ def roll_out_on(
             words = "done" if run.exit_code == 0 else f"exit code {run.exit_code}: {safe_line(run.reason)}"
             console.stdout().print(f"  {safe_line(run.host)}: {words}", soft_wrap=True)
 
-    processes = _Processes(file, again.given(*GIVEN), is_interrupted)
+    processes = _Processes(file, next_command.given(*GIVEN), is_interrupted)
     try:
         result = roll_out(waves, processes.run, on_wave, on_host, processes.interrupt)
     except KeyboardInterrupt:
         left = ",".join(host for host in hosts if host not in processes.done)
-        words = again.command("run", file, left, "--resume", *again.given(*GIVEN, "yes", "canary", "wave"))
+        words = next_command.command(
+            "run", file, left, "--resume", *next_command.given(*GIVEN, "yes", "canary", "wave")
+        )
         done = safe_line(", ".join(processes.done)) or "no host"
         print(f"interrupted; done: {done}. To go on: {safe_line(words, 4000)}", file=sys.stderr)
         raise

@@ -18,8 +18,8 @@ from triage.cli.options import (
     knowledge,
     rule_directories,
 )
-from triage.errors import ExitCode, RefusedError, UsageError
-from triage.wording import counted
+from triage.common.errors import ExitCode, RefusedError, UsageError
+from triage.common.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="List, read, test, check and draft the rules of a diagnosis.")
 
@@ -88,7 +88,7 @@ def run_cases(
     Its own log matches it and nothing else, a near miss does not. Exit code 1 when one is not so.
     """
     from triage.report.safe import safe_line
-    from triage.rules.check import check, rule_cases
+    from triage.rules.authoring.check import check, rule_cases
 
     known = knowledge(rules)
     ids = [find_rule(name, rules).id for name in only or ()] or [rule.id for rule in known.rules]
@@ -110,10 +110,10 @@ def lint(rules: RulesOption = None) -> None:
 
     With --rules only those. Exit code 1 when something is to be mended.
     """
-    from triage.config import load_config
+    from triage.common.config import load_config
     from triage.patching.load import load_patches
     from triage.report.safe import safe_line
-    from triage.rules.lint import lint as check
+    from triage.rules.authoring.lint import lint as check
     from triage.rules.load import KNOWLEDGE, rule_files
 
     directories = rules or (KNOWLEDGE, *rule_directories())
@@ -135,9 +135,9 @@ def matrix(
     rules: RulesOption = None,
 ) -> None:
     """Show which rules fire where: on their own cases, on near misses, and elsewhere."""
-    from triage.replay import diagnose_case, find_cases
     from triage.report.rules import table
-    from triage.rules import check
+    from triage.rules.authoring import check
+    from triage.workflows.replay import diagnose_case, find_cases
 
     known = knowledge(rules)
     further = {str(path): check.fired_in(diagnose_case(path, known)) for path in find_cases(corpus or ())}
@@ -174,11 +174,11 @@ def new(
 
     Secrets, people and addresses are replaced; names of hosts in plain lines are for you to look at.
     """
-    from triage.files import write_atomically
+    from triage.common.files import write_atomically
     from triage.logs import open_log
-    from triage.replay import logs_of
     from triage.report.safe import safe_line
-    from triage.rules.draft import draft
+    from triage.rules.authoring.draft import draft
+    from triage.workflows.replay import logs_of
 
     if (from_case is None) == (from_log is None):
         raise UsageError(
@@ -202,9 +202,9 @@ def docs(
     rules: RulesOption = None,
 ) -> None:
     """Write what the rules say as Markdown: a page a category, and an index."""
-    from triage.files import write_atomically
+    from triage.common.files import write_atomically
     from triage.report.safe import safe_line
-    from triage.rules.docs import GENERATED, pages
+    from triage.rules.authoring.docs import GENERATED, pages
     from triage.rules.load import load_rules
 
     found = pages(load_rules(rule_directories(rules)))

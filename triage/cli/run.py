@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console, targets
+from triage.cli import console, next_command, targets
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -87,19 +87,22 @@ def run(
             write_report([documents.cleaned(document(loaded.name, rolled))], report)
         raise typer.Exit(rolled.exit_code)
     from triage.cli.actions import open_actions
-    from triage.playbook import runner, text
+    from triage.playbook import runner
+    from triage.report import playbook as shown
 
     out = console.stderr() if format is Format.JSON else console.stdout()
     told = format is Format.TEXT or sys.stderr.isatty()
 
     def on_event(event: Event) -> None:
-        for line in text.event_lines(event) if told else ():
+        for line in shown.event_lines(event) if told else ():
             out.print(line, soft_wrap=True)
 
     def consent(asked: ConsentAsked) -> bool:
-        return console.agreed(text.question(asked) + ("" if yes else outlook(asked)), yes)
+        return console.agreed(shown.question(asked) + ("" if yes else outlook(asked)), yes)
 
-    command = again.command("run", playbook, host, *again.given("var", "yes", *again.CONNECTION))
+    command = next_command.command(
+        "run", playbook, host, *next_command.given("var", "yes", *next_command.CONNECTION)
+    )
     progress = Progress(loaded, host, variables, again=command)
     earlier = progress.read() if resume else ()
     opened = open_actions(known.select(host)[0], ssh_config, host_key, become)
@@ -115,7 +118,7 @@ def run(
             keep=progress.write,
         )
     if told:
-        out.print(text.result_line(result), soft_wrap=True)
+        out.print(shown.result_line(result), soft_wrap=True)
     if result.status == "refused" and not sys.stdin.isatty():
         print("nobody can be asked here; --yes agrees beforehand", file=sys.stderr)
     if format is Format.JSON:
@@ -126,13 +129,14 @@ def run(
 
 
 def _show_plan(playbook: Playbook, host: str, variables: dict[str, object], format: Format) -> None:
-    from triage.playbook import plan, text
+    from triage.playbook import plan
     from triage.report import json
+    from triage.report import playbook as shown
 
     steps = plan.plan(playbook, host, variables)
     if format is Format.JSON:
         print(json.dumps(plan.as_json(playbook, host, steps)))
         return
     out = console.stdout()
-    for line in text.plan_lines(playbook, host, steps):
+    for line in shown.plan_lines(playbook, host, steps):
         out.print(line, soft_wrap=True)

@@ -24,7 +24,7 @@ from triage.cli.options import (
     rule_directories,
 )
 from triage.cli.targets import one_host
-from triage.errors import ExitCode
+from triage.common.errors import ExitCode
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
@@ -65,7 +65,7 @@ def scan(
 
     Reads only. Exit code 0 when nothing is found, 1 when something is.
     """
-    from triage.config import load_config, with_configured
+    from triage.common.config import load_config, with_configured
     from triage.patching.load import load_patches
 
     known = load_patches(with_configured(load_config().patches, patches))
@@ -79,9 +79,9 @@ def scan(
                 connected(reached, ssh_config, host_key, become) as connection,
                 console.working(f"reading {target}"),
             ):
-                from triage.mending import find_target
                 from triage.scan.read import from_host
                 from triage.scan.run import scan as run
+                from triage.workflows.patch_target import find_target
 
                 place = find_target(
                     connection,

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from triage.asking import Questions
     from triage.cli.options import HostKey
-    from triage.fleet import Outcome
-    from triage.hosts.inventory import Host, Inventory
+    from triage.hosts.inventory.inventory import Host, Inventory
     from triage.hosts.options import ConnectionOptions
+    from triage.workflows.fleet import Outcome
+    from triage.workflows.prompts import Questions
 
 T = TypeVar("T")
 VARIABLE = "TRIAGE_INVENTORY"
@@ -35,8 +35,8 @@ def inventory(given: Path | None = None) -> Inventory:
 
     Raises UsageError for a broken file.
     """
-    from triage.config import load_config
-    from triage.hosts.inventory import Inventory, load_inventory
+    from triage.common.config import load_config
+    from triage.hosts.inventory.inventory import Inventory, load_inventory
 
     named = os.environ.get(VARIABLE, "")
     path = given or (Path(named).expanduser() if named else load_config().inventory)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console
+from triage.cli import console, next_command
 from triage.cli.loads import (
     ApiKeyOption,
     ApiOption,
@@ -43,15 +43,15 @@ from triage.cli.options import (
 )
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import one_host
-from triage.errors import ExitCode, TriageError, UnreachableError
+from triage.common.errors import ExitCode, TriageError, UnreachableError
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
     from triage.hosts.connection import Connection
-    from triage.pipeline import Report
     from triage.verify.events import Event, Listener
     from triage.verify.model import Verification
-    from triage.verify.run import Options
+    from triage.workflows.diagnose import Report
+    from triage.workflows.verify import Options
 
 
 MAX_WAIT = 86_400.0  # seconds
@@ -134,7 +134,7 @@ def verify(
     with connected(reached, ssh_config, host_key, become) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
         behind = () if restart else _not_running(connection, unit)
-    diagnosis = diagnosis and again.in_report(diagnosis)
+    diagnosis = diagnosis and next_command.in_report(diagnosis)
     _show(result, diagnosis, format)
     if behind and format is Format.TEXT:
         print(
@@ -154,12 +154,11 @@ def verify_on(
 
     Raises RefusedError while somebody else verifies the same service.
     """
-    from triage import pipeline
-    from triage.evidence.cuts import NotingCuts
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
-    from triage.verify import run
-    from triage.verify.exclusion import alone
+    from triage.evidence.truncation import NotingCuts
+    from triage.verify.service.exclusion import alone
+    from triage.workflows import diagnose, verify
 
     evidence = NotingCuts(LiveEvidence(connection))
     with evidence.in_errors():
@@ -170,13 +169,13 @@ def verify_on(
         listener() as shown,
         _told_when_cut(shown, connection.name) as on_event,
     ):
-        result = run.verify(connection, deployment, options, on_event)
+        result = verify.verify(connection, deployment, options, on_event)
     notes = (*deployment.disagreements, *evidence.notes, *filter(None, [note]))
     result = replace(result, notes=(*result.notes, *notes))
     if not result.start.died:
         return result, None
     afterwards = LiveEvidence(connection)
-    return result, pipeline.diagnose(afterwards, knowledge(rules), unit or deployment.unit)
+    return result, diagnose.diagnose(afterwards, knowledge(rules), unit or deployment.unit)
 
 
 def _patches_in_place(connection: Connection, deployment: Deployment) -> tuple[str, ...]:
@@ -194,10 +193,10 @@ def _patches_in_place(connection: Connection, deployment: Deployment) -> tuple[s
 
 def _not_running(connection: Connection, unit: str) -> tuple[str, ...]:
     """The patches that are applied to the service's source, and that it was started before."""
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
     from triage.patching import transaction
-    from triage.patching.outlook import not_running
+    from triage.patching.change_status import not_running
     from triage.patching.transaction import HostTree
 
     try:
@@ -253,7 +252,7 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
     except KeyboardInterrupt:
         from triage.report.safe import safe_line
 
-        next = again.reaching(again.command("verify", host, "--no-restart"), host)
+        next = next_command.reaching(next_command.command("verify", host, "--no-restart"), host)
         print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
         raise
 

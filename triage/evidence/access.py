@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from triage.evidence.model import NOT_THERE, Evidence
-from triage.evidence.queries import (
+from triage.evidence.catalogue import (
     GpuInventory,
     GroupTool,
     JournalAccess,
@@ -15,6 +14,7 @@ from triage.evidence.queries import (
     SudoRights,
     WhoAmI,
 )
+from triage.evidence.model import NOT_THERE, Evidence
 
 
 @dataclass(frozen=True)

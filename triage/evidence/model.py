@@ -30,7 +30,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Query(Generic[T]):
-    """One typed, read-only question. Subclasses are the catalogue, `triage.evidence.queries`."""
+    """One typed, read-only question. Subclasses are the catalogue, `triage.evidence.catalogue`."""
 
     name: ClassVar[str]
     purpose: ClassVar[str]  # one line, for `triage policy`

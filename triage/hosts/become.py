@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.hosts.options import Ask
 from triage.hosts.quoting import guarded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol, runtime_checkable
 
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 
 DEFAULT_TIMEOUT = 30.0  # seconds
 DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream

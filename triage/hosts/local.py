@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from threading import Event
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.hosts.capture import CHUNK, Capture, Stream
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT, UNWANTED, Output
 from triage.hosts.options import check

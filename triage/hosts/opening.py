@@ -21,7 +21,7 @@ def open_connection(name: str, options: ConnectionOptions | None = None) -> Conn
 
         connection = LocalConnection(options.stop)
     else:
-        from triage.hosts.ssh import SshConnection
+        from triage.hosts.ssh.connection import SshConnection
 
         connection = SshConnection.open(name, options)
     if options.become:

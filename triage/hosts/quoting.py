@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.hosts.connection import ENVIRONMENT, UNWANTED
 
 BANNER = 64 * 1024  # bytes that start-up files may print before a command

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from triage.logs import ranks, roles
-from triage.logs.fingerprint import fingerprint
-from triage.logs.frames import engine_of
+from triage.logs.faults.fingerprint import fingerprint
+from triage.logs.faults.frames import engine_of
+from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault, Incident, LogSource, Phase, Told
 from triage.logs.run import Found, Run
 from triage.logs.scan import NUMBER_BITS, Scan
 from triage.logs.settle import settle
-from triage.logs.weight import Weighed, Weight
 
 NEAR = timedelta(seconds=120)
 """How far from a run's lines a kernel line may be and still concern it."""

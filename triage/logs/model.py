@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
-from triage.logs.content import Content
+from triage.logs.reading.content import Content
 
 Role = Literal["initiator", "victim", "teardown", "benign"]
 FaultKind = Literal["exception", "error", "signal", "service", "kernel", "native"]

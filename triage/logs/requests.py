@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 MAX_WRITERS = 65_536
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from triage.logs.frames import engine_of
+from triage.logs.faults.frames import engine_of
+from triage.logs.faults.weight import Weight
 from triage.logs.model import Fault, Role
 from triage.logs.requests import SENT
 from triage.logs.run import Found, Run
-from triage.logs.weight import Weight
 
 CAUSES = (Weight.ROOT, Weight.DEATH, Weight.TIMEOUT)
 HOST_FAULTS = ("io-error", "hung-task")

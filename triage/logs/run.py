@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from triage.logs.dumps import Snapshot
 from triage.logs.facts import merge
-from triage.logs.fingerprint import normal
-from triage.logs.line import Line
+from triage.logs.faults.dumps import Snapshot
+from triage.logs.faults.fingerprint import normal
+from triage.logs.faults.symptoms import Hit
+from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault
-from triage.logs.symptoms import Hit
-from triage.logs.weight import Weighed, Weight
+from triage.logs.reading.line import Line
 
 MAX_FAULTS = 2000
 """Different faults that are kept of one run; equal ones are counted."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from triage.logs import facts, symptoms
-from triage.logs.dumps import Snapshot
-from triage.logs.entries import windows_of
-from triage.logs.line import MATCH_LIMIT, Line
+from triage.logs import facts
+from triage.logs.faults import symptoms
+from triage.logs.faults.dumps import Snapshot
+from triage.logs.faults.traceback import Kind, Traceback, classify, names_an_error
+from triage.logs.faults.weight import Weighed, Weight, weigh
 from triage.logs.model import Fault, LogSource, Position
-from triage.logs.places import BOOTS, LOST, STOPS
-from triage.logs.reader import read_lines
+from triage.logs.reading.entries import windows_of
+from triage.logs.reading.line import MATCH_LIMIT, Line
+from triage.logs.reading.places import BOOTS, LOST, STOPS
+from triage.logs.reading.reader import read_lines
 from triage.logs.repeats import Repeats
 from triage.logs.requests import SENT, Requests, introduces
 from triage.logs.run import Found, Room, Run, Speaker
 from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
-from triage.logs.traceback import Kind, Traceback, classify, names_an_error
-from triage.logs.weight import Weighed, Weight, weigh
 
 MAX_OPEN_RUNS = 256
 """Runs that are read at the same time, told apart by invocation."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triage.logs.frames import culprit, engine_of
-from triage.logs.line import NO_RANKS
+from triage.logs.faults.frames import culprit, engine_of
+from triage.logs.faults.traceback import CUT
+from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault
+from triage.logs.reading.line import NO_RANKS
 from triage.logs.run import Found, Run
-from triage.logs.traceback import CUT
-from triage.logs.weight import Weighed, Weight
 
 
 def settle(run: Run) -> None:

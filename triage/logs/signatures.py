@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 ENGINES = 2
 FEW = 3

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triage.logs import dumps
-from triage.logs.dumps import Dump, Snapshot
-from triage.logs.dumps import may_begin as may_begin_dump
-from triage.logs.line import Line
-from triage.logs.traceback import Kind, Read, Traceback, classify, may_begin, without_margin
+from triage.logs.faults import dumps
+from triage.logs.faults.dumps import Dump, Snapshot
+from triage.logs.faults.dumps import may_begin as may_begin_dump
+from triage.logs.faults.traceback import Kind, Read, Traceback, classify, may_begin, without_margin
+from triage.logs.reading.line import Line
 from triage.logs.writers import Writers
 
 MAX_OPEN = 64

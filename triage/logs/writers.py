@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triage.logs.line import NO_RANKS, Line
+from triage.logs.reading.line import NO_RANKS, Line
 
 FORWARDERS = (
     "docker",

@@ -11,16 +11,16 @@ import hashlib
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from pprint import pformat
 from typing import Literal
 
-from triage.errors import RefusedError
+from triage.common.errors import RefusedError
 from triage.patching import transaction
 from triage.patching.model import FileEdit, State
 from triage.patching.schema import Patch
 from triage.patching.target import Plans
 from triage.patching.transaction import HostTree
+from triage.remote import program_text
 
 Kind = Literal["diff", "dockerfile", "ansible"]
 
@@ -109,7 +109,7 @@ def _ansible(export: Export) -> bytes:
 
 def _script(export: Export) -> str:
     """A Python program of its own that makes the change."""
-    source = Path(__file__).with_name("standalone.py").read_text("utf-8").rstrip()
+    source = program_text("patch_standalone").rstrip()
     files = []
     for edit in export.edits:
         package, _, path = _inside(edit).partition("/")

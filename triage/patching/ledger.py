@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.evidence.model import EMPTY
 from triage.patching.model import FileEdit
 

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
+from triage.common.shipped import shipped_directory
+from triage.common.yaml_files import load_model
 from triage.patching.schema import Patch
-from triage.shipped import shipped_directory
-from triage.yamlfile import load_model
 
 
 def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:

@@ -1,4 +1,4 @@
-"""What a host says of files and processes beyond the ledger, read by `observer`."""
+"""What a host says of files and processes beyond the ledger, read by `patch_observer`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 from triage.patching.remote import Agent
 
 
@@ -48,7 +48,9 @@ def observe(
         for path, module, distribution in dict.fromkeys(files)
     ]
     doing, to = "looking at", ", ".join(item["path"] for item in asked)
-    answer = agent.ask(doing, to, "observer", files=asked, roots=sorted(set(roots)), pids=sorted(set(pids)))
+    answer = agent.ask(
+        doing, to, "patch_observer", files=asked, roots=sorted(set(roots)), pids=sorted(set(pids))
+    )
     try:
         return Observation(
             {item["path"]: _facts(item) for item in answer["files"]},

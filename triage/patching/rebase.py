@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from triage.errors import TriageError
+from triage.common.errors import TriageError
 from triage.evidence.model import EMPTY
 from triage.patching import transaction
+from triage.patching.change_status import Outlook, look
 from triage.patching.ledger import Change, Ledger
 from triage.patching.model import FileEdit, Plan, State
-from triage.patching.outlook import Outlook, look
 from triage.patching.plan import plan_patch
 from triage.patching.schema import Patch
 from triage.patching.target import PlannedTree, Target, apply_all, plan_all

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from pathlib import Path
 from typing import Any
 
-from triage.errors import RefusedError, TriageError, UnreachableError, UsageError
+from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
+from triage.common.json import parse_json
 from triage.hosts.connection import Connection, why_cut
-from triage.jsontext import parse_json
+from triage.remote import program_text
 
 # Short, so that logs of sudo and process lists stay legible; the agent itself comes on standard input.
 # -I -S -B: nothing that is installed in the tree runs, and no bytecode is written.
@@ -44,12 +43,12 @@ class Agent:
         self.python = python or "python3"
         self.ledger = ledger
 
-    def ask(self, doing: str, to: str, program: str = "agent", **request: Any) -> dict[str, Any]:
+    def ask(self, doing: str, to: str, program: str = "patch_agent", **request: Any) -> dict[str, Any]:
         """One request's answer. Raises UnreachableError or RefusedError, which say what to do next.
 
-        `program` is the module beside this one that is sent to answer it.
+        `program` names the module of `triage.remote` that is sent to answer it.
         """
-        payload = {"agent": _source(program), "request": {**request, "ledger": self.ledger}}
+        payload = {"agent": program_text(program), "request": {**request, "ledger": self.ledger}}
         output = self.connection.run(
             [self.python, *FLAGS], stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT
         )
@@ -90,8 +89,3 @@ def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageErr
     else:
         next = _REFUSALS.get(kind, status)
     return RefusedError(doing, to, message, next)
-
-
-@functools.cache
-def _source(program: str) -> str:
-    return Path(__file__).with_name(f"{program}.py").read_text("utf-8")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from triage.pythontext import parse_python
+from triage.common.python_source import parse_python
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -11,7 +11,7 @@ import io
 import re
 import tokenize
 
-from triage.pythontext import parse_python
+from triage.common.python_source import parse_python
 
 PREFIX = "__metavariable_"
 REST = "__metavariables__"

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from triage.errors import TriageError
+from triage.common.errors import TriageError
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
 from triage.patching import transaction

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, get_args
 
-from triage.errors import RefusedError, TriageError, UnreachableError
+from triage.common.errors import RefusedError, TriageError, UnreachableError
 from triage.evidence.model import EMPTY, Unanswered
 from triage.hosts.connection import Connection
 from triage.patching.ledger import Change, ChangedFile, ChangeState, Ledger

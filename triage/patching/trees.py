@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
+from triage.common.json import parse_json
 from triage.evidence.model import Unanswered
-from triage.jsontext import parse_json
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
 

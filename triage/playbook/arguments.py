@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from triage.common.problems import spelled
 from triage.playbook.schema import Verb
-from triage.problems import spelled
-from triage.verify.loads import FORMS, Form
+from triage.verify.load.loads import FORMS, Form
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
+from triage.common.shipped import shipped_directory
+from triage.common.yaml_files import load_model
 from triage.playbook.check import problems
 from triage.playbook.model import Playbook
 from triage.playbook.schema import PlaybookFile
-from triage.shipped import shipped_directory
-from triage.yamlfile import load_model
 
 SHOWN = 3  # problems that an error names
 

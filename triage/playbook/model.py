@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from triage.errors import ExitCode
+from triage.common.errors import ExitCode
 from triage.playbook.schema import MainStep, Verb
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

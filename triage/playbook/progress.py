@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from triage.errors import RefusedError, UnreachableError, UsageError
-from triage.files import name_for, state_directory, write_atomically
+from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.common.files import name_for, state_directory, write_atomically
 from triage.playbook.model import Outcome, Playbook
 
 SCHEMA = "triage.progress/1"

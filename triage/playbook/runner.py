@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from triage.errors import ExitCode, RefusedError, TriageError, UsageError
+from triage.common.errors import ExitCode, RefusedError, TriageError, UsageError
+from triage.common.problems import spelled
 from triage.playbook.check import HOST
 from triage.playbook.model import (
     NOTHING,
@@ -30,7 +31,6 @@ from triage.playbook.model import (
 )
 from triage.playbook.schema import Step
 from triage.playbook.steps import argument, wanted
-from triage.problems import spelled
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.playbook.arguments import wrong_value
 from triage.playbook.model import Playbook
 from triage.playbook.schema import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.playbook.model import Playbook
 from triage.playbook.schema import plain_value
 
@@ -46,7 +46,7 @@ def _typed(playbook: Playbook, name: str, text: str) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    from triage.yamltext import parse_yaml
+    from triage.common.yaml import parse_yaml
 
     try:
         return plain_value(parse_yaml(text))

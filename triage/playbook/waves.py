@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from triage.errors import ExitCode
+from triage.common.errors import ExitCode
 
 
 @dataclass(frozen=True)

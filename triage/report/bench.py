@@ -12,8 +12,8 @@ from triage.report.history import TITLES, figures
 from triage.report.json import verification
 from triage.report.safe import safe_line
 from triage.report.verification import figure
-from triage.verify.bench import Bench, Measured
-from triage.verify.layouts import name_of
+from triage.verify.layouts.layouts import name_of
+from triage.workflows.bench import Bench, Measured
 
 
 def lines(result: Bench) -> Iterator[Text]:

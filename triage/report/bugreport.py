@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from triage.evidence.anonymity import Anonymiser, host_names, users_in
+from triage.common.wording import counted
+from triage.evidence.cases.recorded import Recorded
 from triage.evidence.model import Deployment
-from triage.evidence.recorded import Recorded
-from triage.evidence.redaction import Redactor
+from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
+from triage.evidence.redaction.redactor import Redactor
 from triage.logs.model import Fault, Incident
-from triage.pipeline import Finding, Report
 from triage.report.layout import layout_in_words
 from triage.report.markup import block, code
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
-from triage.wording import counted
+from triage.workflows.diagnose import Finding, Report
 
 TRACKERS = {
     "sglang": "https://github.com/sgl-project/sglang/issues",

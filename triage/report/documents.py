@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from triage.errors import UsageError
-from triage.files import read_json_file
-from triage.jsontext import parse_json
+from triage.common.errors import UsageError
+from triage.common.files import read_json_file
+from triage.common.json import parse_json
+from triage.common.wording import counted
 from triage.report.safe import safe
-from triage.wording import counted
 
 KINDS: Mapping[str, Kind] = {
     "triage.diagnosis/1": "diagnosis",

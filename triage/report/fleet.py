@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from triage.errors import ExitCode, TriageError
-from triage.fleet import Outcome, alike
-from triage.pipeline import Report
+from triage.common.errors import ExitCode, TriageError
+from triage.common.wording import counted
 from triage.report import json, text
 from triage.report.safe import safe_line
-from triage.wording import counted
+from triage.workflows.diagnose import Report
+from triage.workflows.fleet import Outcome, alike
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from triage.hosts.inventory import Host
+    from triage.hosts.inventory.inventory import Host
 
 NAMED = 16  # hosts that a heading names
 

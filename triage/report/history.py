@@ -11,7 +11,7 @@ from rich.text import Text
 from triage.report.safe import safe_line
 from triage.report.verification import VERDICTS, figure
 from triage.verify.history import History
-from triage.verify.metrics import levels_of
+from triage.verify.load.metrics import levels_of
 from triage.verify.model import Verification
 
 TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")

@@ -8,18 +8,18 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from triage.against import Flip, parts
-from triage.capturing import Captured
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
-from triage.pipeline import Finding as IncidentFinding
-from triage.pipeline import Report
-from triage.replay import Replayed
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
 from triage.verify.model import Verification
+from triage.workflows.capture import Captured
+from triage.workflows.diagnose import Finding as IncidentFinding
+from triage.workflows.diagnose import Report
+from triage.workflows.replay import Replayed
+from triage.workflows.verdict_diff import Flip, parts
 
 if TYPE_CHECKING:
-    from triage.evidence.case import Entry
+    from triage.evidence.cases.case import Entry
 
 
 def dumps(value: dict[str, Any]) -> str:

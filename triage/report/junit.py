@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
-from triage.against import Flip
-from triage.errors import UsageError
-from triage.replay import Replayed
+from triage.common.errors import UsageError
 from triage.report.documents import Overview, Section, overviews, sections
 from triage.report.json import replay
 from triage.report.levels import levels
 from triage.report.safe import safe as shown
+from triage.workflows.replay import Replayed
+from triage.workflows.verdict_diff import Flip
 
 BAD = ("failed", "refused", "confirmed", "likely", "possible", "unknown")  # what a part's status can be
 
@@ -34,7 +34,7 @@ def junit(results: Sequence[Replayed], flips: Sequence[Flip] = ()) -> str:
         replace(case, seconds=item.seconds)
         for case, item in zip(_replayed(replay(results, flips)), results, strict=True)
     ]
-    return _text(_suite("triage replay", "triage.replay", cases))
+    return _text(_suite("triage replay", "triage.workflows.replay", cases))
 
 
 def junit_of(documents: Sequence[Mapping[str, Any]]) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
-from triage.evidence.queries.gpus import Topology
+from triage.common.wording import counted
+from triage.evidence.catalogue.gpus import Topology
 from triage.report.safe import safe_line
-from triage.verify.layouts import name_of
-from triage.verify.links import LARGE, PAIR_LARGE, Estimate, Links, Shape, estimates, slow_pairs
-from triage.wording import counted
+from triage.verify.layouts.layouts import name_of
+from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, Shape, estimates, slow_pairs
 
 SHOWN = 16  # ranks of a matrix
 CALLED = {"all_reduce": "all-reduce", "all_to_all": "all-to-all", "send": "send to the next stage"}

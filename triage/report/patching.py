@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
+from triage.patching.change_status import Outlook, Run
 from triage.patching.ledger import Change
 from triage.patching.model import Check, FileEdit, Plan, Site, State
-from triage.patching.outlook import Outlook, Run
 from triage.patching.rebase import Rebased
 from triage.patching.schema import Patch
 from triage.report.safe import safe, safe_line

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from triage.report.safe import safe, safe_line
-from triage.rules.docs import Block, sections
+from triage.rules.authoring.docs import Block, sections
 from triage.rules.schema import Rule
 
 WIDTH = 100

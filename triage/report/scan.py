@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.text import Text
 
+from triage.common.wording import counted
 from triage.patching.model import State
 from triage.report.safe import safe_line
 from triage.scan.model import Finding, Scan
-from triage.wording import counted
 
 
 def lines(scan: Scan) -> Iterator[Text]:

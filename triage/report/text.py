@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from triage.evidence.model import Deployment, Origin
-from triage.hosts.there import there
+from triage.hosts.typed_command import there
 from triage.logs.model import Fault, Frame, Incident
-from triage.pipeline import Finding as IncidentFinding
-from triage.pipeline import Report
 from triage.report.layout import layout_in_words
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
+from triage.workflows.diagnose import Finding as IncidentFinding
+from triage.workflows.diagnose import Report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from triage.unitrecord import Restarts
+    from triage.workflows.unit_record import Restarts
 
 WIDTH = 100
 SHOWN_FAULTS = 6

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from triage.logs.model import Incident, LogSource, Record
 from triage.logs.ranks import name_of
+from triage.logs.views.timeline import Entry, Timeline
 from triage.report.safe import safe_line
-from triage.timeline import Entry, Timeline
 
 SHOWN = 60
 """Entries of one run that are shown."""

@@ -7,11 +7,11 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from triage.common.wording import counted
 from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
 from triage.verify.model import Change, Metrics, Verification
-from triage.wording import counted
 
 VERDICTS = {
     "better": "bold green",

@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from triage import __version__
-from triage.errors import TriageError
-from triage.files import write_atomically
+from triage.common.errors import TriageError
+from triage.common.files import write_atomically
 from triage.rules import schema
 from triage.rules.base import CHECKED
 from triage.rules.schema import Rule

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triage.evidence.containers import container_of, file_in
+from triage.common.json import parse_json
+from triage.evidence.catalogue import ListDirectory
+from triage.evidence.catalogue.containers import Tool
+from triage.evidence.discovery.containers import container_of, file_in
 from triage.evidence.model import Deployment, Evidence, Unanswered
-from triage.evidence.queries import ListDirectory
-from triage.evidence.queries.containers import Tool
-from triage.jsontext import parse_json
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"[\w.-]{1,80}", re.ASCII)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from triage.evidence.asran import as_it_ran
-from triage.evidence.containers import container_of, file_in
+from triage.evidence.discovery.containers import container_of, file_in
+from triage.evidence.discovery.run_layout import as_it_ran
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
-from triage.evidence.trees import places
 from triage.logs.model import Fault, Frame, Incident
+from triage.patching.evidence_tree import places
 from triage.patching.model import Plan, SourceFile, SourceTree
 from triage.rules.checkpoint import CONFIG, Checkpoint, checkpoint_of
 

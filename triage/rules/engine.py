@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Fault, Incident
 from triage.patching.model import SourceTree
-from triage.rules import elsewhere, probes, witness
+from triage.rules import cause_search, corroboration, probes
 from triage.rules.checks import PatchState, StageOwnsLayer, Stages
 from triage.rules.context import Context
 from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Remedy, Verdict
 from triage.rules.match import Match, match
 from triage.rules.probes import splits
-from triage.rules.remedies import remedies
+from triage.rules.remedies.remedies import remedies
 from triage.rules.schema import Rule
 from triage.rules.specificity import specificity
 
@@ -96,12 +96,12 @@ def _apply(matched: Match, context: Context) -> Diagnosis:
     _foresee(rule, context)
     findings = [
         Finding("log", "pass", _what_matched(matched)),
-        *witness.findings(context),
+        *corroboration.findings(context),
         *(probes.run(probe, context, "probe") for probe in rule.probes),
         *(probes.run(probe, context, "falsifier") for probe in rule.falsifiers),
     ]
     outcome = _outcome(rule, findings)
-    findings += elsewhere.findings(rule.cause_in, context)
+    findings += cause_search.findings(rule.cause_in, context)
     found = Diagnosis(
         rule=rule.id,
         category=rule.category,

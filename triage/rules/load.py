@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from triage.common.yaml_files import load_model
 from triage.rules.schema import Rule
-from triage.yamlfile import load_model
 
 KNOWLEDGE = Path(__file__).parent / "knowledge"
 
@@ -27,7 +27,7 @@ def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule
 
 
 def _read(files: Iterable[Path]) -> tuple[Rule, ...]:
-    from triage.errors import UsageError
+    from triage.common.errors import UsageError
 
     rules: dict[str, Rule] = {}
     origin: dict[str, Path] = {}
@@ -47,7 +47,7 @@ def _read(files: Iterable[Path]) -> tuple[Rule, ...]:
 
 def rule_files(directory: Path) -> Iterator[Path]:
     """Every rule file below a directory. Raises UsageError when it is not one."""
-    from triage.errors import UsageError
+    from triage.common.errors import UsageError
 
     if not directory.is_dir():
         raise UsageError(

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from triage.errors import TriageError
-from triage.files import write_atomically
+from triage.common.errors import TriageError
+from triage.common.files import write_atomically
 from triage.patching.model import Site, SourceFile
 from triage.scan import model, prefilter, shapes, staged
 from triage.scan.model import Finding

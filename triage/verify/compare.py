@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Literal
 
-from triage.verify.metrics import KEPT, Figure, by_level, compared_figures
+from triage.common.wording import counted
+from triage.verify.load.metrics import KEPT, Figure, by_level, compared_figures
+from triage.verify.load.spread import DIFFERENCE, uncertainty
 from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
-from triage.verify.spread import DIFFERENCE, uncertainty
-from triage.wording import counted
 
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
 SLOW_START = 5.0  # seconds more than before that are not worth a word

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from triage.errors import UnreachableError, UsageError
-from triage.files import name_for, state_directory, write_atomically
-from triage.jsontext import parse_json
+from triage.common.errors import UnreachableError, UsageError
+from triage.common.files import name_for, state_directory, write_atomically
+from triage.common.json import parse_json
 from triage.verify.model import Verification
 
 SCHEMA = "triage.verification/1"

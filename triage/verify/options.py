@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from triage.verify.load.plan import Arrivals
+from triage.verify.load.spread import DIFFERENCE
 from triage.verify.model import Api, Lengths
-from triage.verify.plan import Arrivals
-from triage.verify.spread import DIFFERENCE
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from tests.e2e.box import Bind, Box, rootfs
 from tests.e2e.box import host as machine
 from tests.e2e.box.rootfs import cache
 from tests.e2e.containers.image import PACKAGES, archive, installed
-from triage.evidence.discovery import discover
+from triage.evidence.catalogue.containers import Tool
+from triage.evidence.discovery.deployments import discover
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries.containers import Tool
 from triage.hosts import Connection
-from triage.verify.client import client_of
-from triage.verify.containers import Inside
+from triage.verify.load.client import client_of
+from triage.verify.service.containers import Inside
 
 HERE = Path(__file__).parent
 SUITE = "bookworm"

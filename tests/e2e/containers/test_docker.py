@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.box import Box
 from tests.e2e.containers.conftest import Triage, ends_with_its_client, knows_its_own_listener
+from triage.evidence.catalogue import ReadContainerFile
 from triage.evidence.live import LiveEvidence
-from triage.evidence.queries import ReadContainerFile
-from triage.evidence.trees import EvidenceTree
 from triage.hosts import ConnectionOptions, open_connection
+from triage.patching.evidence_tree import EvidenceTree
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 BRIEF = ("--requests", "2", "--repeats", "1", "--concurrency", "1", "--max-tokens", "8")

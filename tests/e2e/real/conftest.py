@@ -14,7 +14,7 @@ import pytest
 
 from tests.verify.conftest import free_port
 from triage.hosts.local import LocalConnection
-from triage.verify.client import Client
+from triage.verify.load.client import Client
 
 WORDS = "--requests 2 --repeats 2-2 --concurrency 2 --max-tokens 8 --prompt-tokens 16"
 BRIEF = tuple(WORDS.split())

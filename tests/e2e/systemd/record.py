@@ -1,4 +1,4 @@
-"""Writes the samples of `tests/evidence/queries/recorded/systemd-VERSION` anew, from machines of each suite.
+"""Writes `tests/evidence/catalogue/recorded/systemd-VERSION` anew, from machines of each suite.
 
 python -m tests.e2e.systemd.record
 """
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.systemd.machines import HOST, SYSTEMD, machine
-from triage.evidence.model import Query
-from triage.evidence.queries import (
+from triage.evidence.catalogue import (
     Journal,
     JournalAccess,
     Processes,
@@ -23,9 +22,10 @@ from triage.evidence.queries import (
     UserUnitProperties,
     UserUnitRuns,
 )
+from triage.evidence.model import Query
 from triage.hosts import Connection, ConnectionOptions, open_connection
 
-RECORDED = Path(__file__).parents[2] / "evidence" / "queries" / "recorded"
+RECORDED = Path(__file__).parents[2] / "evidence" / "catalogue" / "recorded"
 NAME = "dead.service"
 # The child has ended before journald looks whose line it is.
 SCRIPT = r"printf 'bad \\377 \\033[31mred\\n'; sleep 0.2; sh -c 'echo last words'; sleep 0.2; kill -KILL $$$$"

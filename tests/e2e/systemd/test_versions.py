@@ -11,10 +11,10 @@ import pytest
 
 from tests.e2e.box import why_not
 from tests.e2e.systemd.machines import HOST, SYSTEMD, UNIT, Machine, machine
-from triage.evidence.discovery import discover
+from triage.evidence.catalogue import JournalAccess, Processes, UnitRuns
+from triage.evidence.discovery.deployments import discover
 from triage.evidence.live import LiveEvidence
-from triage.evidence.logs import log_sources
-from triage.evidence.queries import JournalAccess, Processes, UnitRuns
+from triage.evidence.log_sources import log_sources
 from triage.hosts import ConnectionOptions, open_connection
 from triage.logs.formats.journal import GAP
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.hosts.connection import Connection
@@ -54,7 +54,7 @@ def bare_tree(connection: Connection, python: str, ledger: str) -> HostTree:
 
 def known_patches(patches: list[Path] | None) -> tuple[Patch, ...]:
     """The shipped patches, those of the configuration, and those of directories. Raises UsageError."""
-    from triage.config import load_config, with_configured
+    from triage.common.config import load_config, with_configured
     from triage.patching.load import load_patches
 
     return load_patches(with_configured(load_config().patches, patches))

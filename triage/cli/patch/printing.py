@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from triage.cli import console
-from triage.errors import RefusedError
+from triage.common.errors import RefusedError
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console
+from triage.cli import console, next_command
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -31,13 +31,13 @@ from triage.cli.patch.options import (
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
 from triage.cli.targets import one_host
-from triage.errors import RefusedError
-from triage.wording import counted
+from triage.common.errors import RefusedError
+from triage.common.wording import counted
 
 if TYPE_CHECKING:
     from triage.patching.rebase import Rebased
 
-_KEPT = ("python", "ledger", "given", "patches", *again.CONNECTION)
+_KEPT = ("python", "ledger", "given", "patches", *next_command.CONNECTION)
 
 
 def rebase(
@@ -83,7 +83,7 @@ def rebase(
         print_changes(changes)
         print("restart the service to run it" if changes else "nothing was changed in the source")
     elif open_:
-        next = again.command("patch", "rebase", host, *again.given(*_KEPT), "--apply")
+        next = next_command.command("patch", "rebase", host, *next_command.given(*_KEPT), "--apply")
         print(f"nothing was changed; next: {next}")
     elif not found:
         print(f"nothing is applied on {host}")
@@ -109,5 +109,5 @@ def _refuse_conflicts(host: str, found: Sequence[Rebased]) -> None:
             f"{item.change.patch}: {item.plan.reason if item.plan else 'no such patch is known'}"
             for item in left
         ]
-        next = again.reaching(again.command("patch", "status", host), host)
+        next = next_command.reaching(next_command.command("patch", "status", host), host)
         raise RefusedError("rebasing", host, "; ".join(said), next)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import again, console
+from triage.cli import console, next_command
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -38,7 +38,7 @@ from triage.cli.patch.options import (
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
 from triage.cli.targets import one_host
-from triage.errors import RefusedError, UsageError
+from triage.common.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from triage.patching.ledger import Change
@@ -52,7 +52,17 @@ class ExportKind(str, Enum):
 
 
 # What the next command takes over from this one.
-_KEPT = ("unit", "all", "package_root", "python", "ledger", "given", "patches", "rules", *again.CONNECTION)
+_KEPT = (
+    "unit",
+    "all",
+    "package_root",
+    "python",
+    "ledger",
+    "given",
+    "patches",
+    "rules",
+    *next_command.CONNECTION,
+)
 
 
 def show(
@@ -94,8 +104,8 @@ def show(
     Several are one change: each is planned on the result of those before it, and all are made or none.
     Exit code 4 when it cannot be made, or nobody agreed.
     """
-    from triage.mending import find_target
     from triage.patching.target import apply_all, survey
+    from triage.workflows.patch_target import find_target
 
     for one, other in (("--all", all and id and "--id"), ("--export", export and apply and "--apply")):
         if other:
@@ -169,7 +179,7 @@ def _in_directory(directory: str, ids: Sequence[str]) -> tuple[str, str]:
 
     if not ids:
         happened = "nothing ran there that could be diagnosed, so name a patch with --id"
-        raise UsageError("patching", directory, happened, again.command("scan", directory))
+        raise UsageError("patching", directory, happened, next_command.command("scan", directory))
     place = Path(directory).absolute()
     root, package = find_root(place)
     return str(root / package), find_python(place)
@@ -189,7 +199,7 @@ def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[Change
     from triage.patching.model import State
 
     command = "scan" if Path(host).is_dir() else "diagnose"
-    next = again.reaching(again.command(command, host), host)
+    next = next_command.reaching(next_command.command(command, host), host)
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
     done = {change.patch for change in changes}
@@ -214,10 +224,11 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Targ
     from triage.patching.model import State
 
     unit = ("--unit", target.unit) if target.unit else ()
-    restart = f"restart the service to run it: {again.reaching(again.command('verify', host, *unit), host)}"
+    command = next_command.reaching(next_command.command("verify", host, *unit), host)
+    restart = f"restart the service to run it: {command}"
     if Path(host).is_dir():
         host, restart = "local", "restart what runs from it"
-    status = again.reaching(again.command("patch", "status", host), host)
+    status = next_command.reaching(next_command.command("patch", "status", host), host)
     fixed = [patch.id for patch, plan in plans if plan.state is State.FIXED_UPSTREAM]
     if any(change.new for change in changes):
         print(restart)
@@ -230,8 +241,8 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Targ
 
 def _command(host: str, ids: Iterable[str], target: Target) -> str:
     """What makes the change that was shown, or what makes it in the image, ready to paste."""
-    from triage.mending import TO_AN_IMAGE
+    from triage.workflows.patch_target import TO_AN_IMAGE
 
     chosen = [word for id in ids for word in ("--id", id)]
     how = TO_AN_IMAGE if target.container else ("--apply",)
-    return shlex.join(("triage", "patch", host, *again.given(*_KEPT), *chosen, *how))
+    return shlex.join(("triage", "patch", host, *next_command.given(*_KEPT), *chosen, *how))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from triage.cli import again
+from triage.cli import next_command
 from triage.cli.options import (
     BecomeOption,
     Format,
@@ -20,12 +20,12 @@ from triage.cli.options import (
 from triage.cli.patch.options import LedgerOption, PythonOption, bare_tree
 from triage.cli.patch.printing import print_lines
 from triage.cli.targets import one_host
-from triage.errors import UnreachableError
+from triage.common.errors import UnreachableError
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
     from triage.hosts.connection import Connection
-    from triage.patching.outlook import Outlook
+    from triage.patching.change_status import Outlook
 
 
 def status(
@@ -40,7 +40,7 @@ def status(
 ) -> None:
     """What was changed on HOST, whether it still is, and whether the services there run it."""
     from triage.patching import transaction
-    from triage.patching.outlook import look
+    from triage.patching.change_status import look
     from triage.report.patching import document, outlook_document, outlook_lines
 
     with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
@@ -61,7 +61,7 @@ def status(
 
 def _deployments(connection: Connection) -> Sequence[Deployment]:
     """The host's services; none where there are none to be found."""
-    from triage.evidence.discovery import discover
+    from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
 
     try:
@@ -74,5 +74,5 @@ def _command(outlook: Outlook) -> str:
     """What comes next, with the options that this command has in common with it."""
     if not outlook.next:
         return ""
-    kept = again.CONNECTION if outlook.next[0] != "patch" else ("ledger", *again.CONNECTION)
-    return again.command(*outlook.next, *again.given(*kept))
+    kept = next_command.CONNECTION if outlook.next[0] != "patch" else ("ledger", *next_command.CONNECTION)
+    return next_command.command(*outlook.next, *next_command.given(*kept))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from triage.errors import UsageError
+from triage.common.errors import UsageError
 from triage.logs.formats import (
     containers,
     journal,
@@ -24,7 +24,7 @@ from triage.logs.formats import (
     structured,
     vllm,
 )
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 MAX_LAYERS = 8
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "0123456789["
 PARTS = (r"std(?:out|err) P ", r'[^n\\]\\*",\s?\\*"stream\\*":')

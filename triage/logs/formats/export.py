@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from triage.logs.content import LINE_LIMIT, Content, blocks, rows
 from triage.logs.formats import journal, structured
-from triage.logs.line import Line
+from triage.logs.reading.content import LINE_LIMIT, Content, blocks, rows
+from triage.logs.reading.line import Line
 
 MAX_ENTRY = 16 << 20
 """Bytes of one entry that are read."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triage.logs.formats import times
-from triage.logs.line import Author, Line
+from triage.logs.reading.line import Author, Line
 
 STARTS = "[JFMASOND0123456789TW"
 GAP = "__GAP"

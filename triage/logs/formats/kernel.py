@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "[<k"
 ERRORS = (r"kern {0,4}: {0,4}(?:emerg|alert|crit|err)",)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "0123456789EWID "
 ERRORS = (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "[IWEFabcdefghijklmnopqrstuvwxyz0123456789"
 ERRORS = (

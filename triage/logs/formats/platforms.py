@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from triage.logs.formats import times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "DEINWCAFJMOST["
 

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from triage.logs.formats import times
-from triage.logs.line import NO_RANKS, Line
+from triage.logs.reading.line import NO_RANKS, Line
 
 STARTS = "[DIWEC"
 ERRORS = (r"(?:ERROR|CRITICAL) \d\d:\d\d:\d\d ", r"(?:ERROR|CRITICAL)\b{escape}: {2}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triage.logs.formats import containers, journal, times
-from triage.logs.line import Line
+from triage.logs.reading.line import Line
 
 STARTS = "{\x1ed"
 ERRORS = (r'(?:level|severity|levelname)\\*"\s{0,4}:\s{0,4}\\*"(?i:error|critical)',)

@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 from triage.logs.formats import times
-from triage.logs.line import NO_RANKS, Line
+from triage.logs.reading.line import NO_RANKS, Line
 
 STARTS = "(DIWECT"
 ERRORS = (r"(?:ERROR|CRITICAL)\b{escape} \d\d-\d\d \d\d:",)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from triage.evidence.model import Unanswered
+from triage.rules.arithmetic.stages import Lookup, Stage, look_up
 from triage.rules.checks import StageOwnsLayer, Stages
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding, Table
 from triage.rules.probes.splits import Splits, splits_of
-from triage.rules.stages import Lookup, Stage, look_up
 
 MAX_LAYER_DIGITS = 4
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from triage.common.wording import counted
 from triage.evidence.model import Unanswered
+from triage.rules.arithmetic.divisors import gpus_seen
+from triage.rules.arithmetic.versions import DRIVERS, capability_of, cuda_of, older
 from triage.rules.checks import DriverVersion, GpuCapability, GpuCount
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
-from triage.rules.divisors import gpus_seen
 from triage.rules.probes.judge import of_now, of_run
-from triage.rules.versions import DRIVERS, capability_of, cuda_of, older
-from triage.wording import counted
 
 if TYPE_CHECKING:
-    from triage.evidence.queries import Gpus
+    from triage.evidence.catalogue import Gpus
 
 
 def gpu_capability(probe: GpuCapability, context: Context) -> Finding:
@@ -49,7 +49,7 @@ def driver_older_than_cuda(probe: DriverVersion, context: Context) -> Finding:
 
 
 def _gpus(context: Context) -> Gpus:
-    from triage.evidence.queries import GpuInventory
+    from triage.evidence.catalogue import GpuInventory
 
     found = context.evidence.ask(GpuInventory()).require()
     if not found.gpus:

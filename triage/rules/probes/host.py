@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from triage.evidence.model import Unanswered
+from triage.rules.arithmetic.versions import glibc_of, older, satisfies
 from triage.rules.checks import (
     EnvironmentVariable,
     HostLibrary,
@@ -19,11 +20,10 @@ from triage.rules.checks import (
 from triage.rules.context import Context
 from triage.rules.diagnosis import Finding
 from triage.rules.probes.judge import of_now
-from triage.rules.versions import glibc_of, older, satisfies
 
 if TYPE_CHECKING:
-    from triage.evidence.queries import Unit
-    from triage.evidence.queries.containers import Tool
+    from triage.evidence.catalogue import Unit
+    from triage.evidence.catalogue.containers import Tool
 
 _UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _IN_PROC = {"nofile": "Max open files", "memlock": "Max locked memory", "nproc": "Max processes"}
@@ -41,8 +41,8 @@ def limit(probe: Limit, context: Context) -> Finding:
 
 
 def space(probe: Space, context: Context) -> Finding:
-    from triage.evidence.containers import container_of
-    from triage.evidence.queries import DiskFree
+    from triage.evidence.catalogue import DiskFree
+    from triage.evidence.discovery.containers import container_of
 
     path = context.ran.model if probe.path == "MODEL_PATH" else probe.path
     if not path.startswith("/"):
@@ -58,7 +58,7 @@ def space(probe: Space, context: Context) -> Finding:
 
 def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> Finding:
     """What a container was given of shared memory; of its disks nothing is asked."""
-    from triage.evidence.containers import details_of
+    from triage.evidence.discovery.containers import details_of
 
     if path != "/dev/shm" or probe.of != "total":
         raise Unanswered(f"what room there is in {path} of the container is not asked for")
@@ -70,7 +70,7 @@ def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Con
 
 
 def memory(probe: Memory, context: Context) -> Finding:
-    from triage.evidence.queries import MemoryInfo
+    from triage.evidence.catalogue import MemoryInfo
 
     value = context.evidence.ask(MemoryInfo()).require().get(probe.of)
     if value is None:
@@ -105,7 +105,7 @@ def package_version(probe: PackageVersion, context: Context) -> Finding:
 
 
 def glibc(probe: HostLibrary, context: Context) -> Finding:
-    from triage.evidence.queries import OsRelease
+    from triage.evidence.catalogue import OsRelease
 
     needed = re.search(probe.named, context.fault.message)
     system = context.evidence.ask(OsRelease()).require()
@@ -117,7 +117,7 @@ def glibc(probe: HostLibrary, context: Context) -> Finding:
 
 
 def port_listens(probe: PortListens, context: Context) -> Finding:
-    from triage.evidence.queries import ListeningPorts
+    from triage.evidence.catalogue import ListeningPorts
 
     found = re.search(probe.named, context.fault.message) if probe.named else None
     port = int(found[1]) if found and re.fullmatch(r"[0-9]{1,5}", found[1]) else context.deployment.port
@@ -137,7 +137,7 @@ def port_listens(probe: PortListens, context: Context) -> Finding:
 
 def _limit(probe: Limit, context: Context) -> tuple[str, str]:
     """The hard limit, and who sets it."""
-    from triage.evidence.queries import ReadFile
+    from triage.evidence.catalogue import ReadFile
 
     pid = context.deployment.main_pid
     text = context.evidence.ask(ReadFile(f"/proc/{pid}/limits")).value if pid else None
@@ -150,7 +150,7 @@ def _limit(probe: Limit, context: Context) -> tuple[str, str]:
 
 
 def _unit(context: Context) -> Unit:
-    from triage.evidence.managers import about_units_of
+    from triage.evidence.discovery.managers import about_units_of
 
     deployment = context.deployment
     if not deployment.unit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triage.evidence.logs import KERNEL
+from triage.evidence.log_sources import KERNEL
 from triage.evidence.model import Unanswered
 from triage.logs.model import Fault
 from triage.rules.checks import KernelMentions, KernelSilent, LogMentions, NoOomKill, UnitResult

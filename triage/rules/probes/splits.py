@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from triage.evidence.model import Unanswered
 from triage.patching.source import Unparsable, parse_ast
+from triage.rules.arithmetic.stages import Scheme, Stage, split
 from triage.rules.context import Context
-from triage.rules.stages import Scheme, Stage, split
 
 PARTITION_VARIABLES = {"sglang": "SGLANG_PP_LAYER_PARTITION", "vllm": "VLLM_PP_LAYER_PARTITION"}
 SCHEMES: dict[str, tuple[Scheme, ...]] = {

@@ -1,0 +1,108 @@
+"""The next command, with the options that the user gave to this one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+from typer.core import TyperOption
+
+from triage.common.errors import TriageError
+
+if TYPE_CHECKING:
+    from triage.rules.diagnosis import Diagnosis
+    from triage.workflows.diagnose import Report
+    from triage.workflows.fleet import Outcome
+
+T = TypeVar("T")
+CONNECTION = ("ssh_config", "host_key", "become", "inventory")
+_command: ContextVar[typer.Context | None] = ContextVar("command", default=None)
+
+
+def remember(context: typer.Context, value: bool) -> bool:
+    """The callback of an option that every command with a connection has."""
+    _command.set(context)
+    return value
+
+
+def given(*names: str) -> list[str]:
+    """The options of those parameters that stand on this command's own command line."""
+    context = _command.get()
+    if context is None:
+        return []
+    options = [option for option in context.command.params if isinstance(option, TyperOption)]
+    words: list[str] = []
+    for option in options:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if name in names and source is not None and source.name == "COMMANDLINE":
+            words += _spelled(option, context.params[name])
+    return words
+
+
+def command(*words: str) -> str:
+    """`triage WORDS`, ready to paste."""
+    return shlex.join(("triage", *words))
+
+
+def reaching(text: str, host: str) -> str:
+    """The text, in which every `triage ... HOST` has this command's options of the connection."""
+    options = shlex.join(given(*CONNECTION))
+    if not options:
+        return text
+    words = rf"\btriage (?:[a-z]+ ){{1,2}}{re.escape(shlex.quote(host))}(?=\s|\Z)"
+    return re.sub(words, lambda found: f"{found[0]} {options}", text)
+
+
+@contextmanager
+def on(host: str) -> Iterator[None]:
+    """Errors raised within name a next command that reaches the host as this one did."""
+    try:
+        yield
+    except TriageError as error:
+        error.next = reaching(error.next, host)
+        raise
+
+
+def in_outcomes(outcomes: Iterable[Outcome[Report]]) -> tuple[Outcome[Report], ...]:
+    """Those of several hosts, whose commands and errors reach each as this command did."""
+    return tuple(replace(each, value=each.value and in_report(each.value)) for each in told(outcomes))
+
+
+def told(outcomes: Iterable[Outcome[T]]) -> Iterator[Outcome[T]]:
+    """The outcomes, whose errors name a next command that reaches the host as this one did."""
+    for each in outcomes:
+        if isinstance(each.error, TriageError):
+            each.error.next = reaching(each.error.next, each.host.name)
+        yield each
+
+
+def in_report(report: Report) -> Report:
+    """The report, whose commands reach the host as this one did."""
+    host = report.origin.name
+
+    def diagnosis(item: Diagnosis) -> Diagnosis:
+        remedies = tuple(replace(each, command=reaching(each.command, host)) for each in item.remedies)
+        findings = tuple(replace(each, command=reaching(each.command, host)) for each in item.findings)
+        return replace(item, remedies=remedies, findings=findings)
+
+    found = (
+        replace(item, diagnoses=tuple(diagnosis(each) for each in item.diagnoses))
+        for item in report.incidents
+    )
+    return replace(report, incidents=tuple(found))
+
+
+def _spelled(option: TyperOption, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [(option.opts if value else option.secondary_opts)[0]]
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    texts = (str(item.value if isinstance(item, Enum) else item) for item in values)
+    return [word for text in texts for word in (option.opts[0], text)]

@@ -1,0 +1,1 @@
+"""What every room uses: errors, files, YAML and JSON from outside, words."""

@@ -1,0 +1,1 @@
+"""Evidence that was kept: what was asked of a host and what it answered."""

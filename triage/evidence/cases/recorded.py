@@ -1,0 +1,78 @@
+"""Evidence that was asked before, and evidence that is a log alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from triage.evidence.model import Answer, Origin, Query, Unanswered
+from triage.hosts.connection import why_cut
+
+if TYPE_CHECKING:
+    from triage.evidence.cases.case import Case
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A question's key and command, and its canonical text, or why there is none."""
+
+    key: str
+    command: str
+    text: str | None = None
+    missing: str = ""
+    partial: str = ""
+    source: bool = False  # the text is that of a program
+
+
+def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:
+    """What a recorded text answers."""
+    if recorded.text is None:
+        return Answer(query, None, recorded.missing, recorded.partial, recorded.command)
+    try:
+        value = query.parse(recorded.text)
+    except Unanswered as reason:
+        cut = recorded.partial and f" ({why_cut(recorded.partial, query.timeout, query.limit)})"
+        return Answer(query, None, f"{reason}{cut}", recorded.partial, recorded.command)
+    return Answer(query, value, "", recorded.partial, recorded.command)
+
+
+class RecordedEvidence:
+    """A case answers what it holds; the rest is missing, never guessed."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._recorded = {each.key: each for each in case.recorded}
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("case", self._case.name)
+
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """There is no host to be asked."""
+
+    def ask(self, query: Query[T]) -> Answer[T]:
+        recorded = self._recorded.get(query.key)
+        if recorded is None:
+            return Answer(query, None, "the case does not hold it", command=shlex.join(query.argv()))
+        return answer_from(query, recorded)
+
+
+class LogEvidence:
+    """A log and nothing else: no question has an answer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("log", self._name)
+
+    def foresee(self, queries: Sequence[Query[Any]]) -> None:
+        """There is no host to be asked."""
+
+    def ask(self, query: Query[T]) -> Answer[T]:
+        return Answer(query, None, "only a log was given", command=shlex.join(query.argv()))

@@ -1,0 +1,1 @@
+"""Secrets, people and machines, replaced before anything is kept or shown."""

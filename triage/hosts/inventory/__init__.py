@@ -1,0 +1,1 @@
+"""Which hosts there are, and how each is reached."""

@@ -1,0 +1,268 @@
+"""Which hosts there are, how each is reached, and what they are called together.
+
+A file of our own, hosts.yaml:
+
+    vars: {user: ops}                         # of every host
+    hosts:
+      gpu[01:12]:                             # gpu01 to gpu12; settings only where ~/.ssh/config lacks them
+      old: {address: 10.0.0.9, port: 2222, identity_file: ~/.ssh/old, become: true}
+    groups:
+      kimi: {hosts: ["gpu[01:08]"], vars: {user: kimi}}
+      all-models: {children: [kimi], hosts: [old]}
+    deployments:
+      chat: {hosts: [kimi], unit: sglang-kimi.service}
+
+or an Ansible inventory, as far as it says where hosts are (`triage.hosts.inventory.ansible`).
+The settings of a host come before those of its groups, a group's before those of the groups around it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from triage.common.errors import UsageError
+
+ALL = "all"
+MAX_HOSTS = 10_000
+YAML_ENDINGS = (".yaml", ".yml")
+REFUSED = "!"  # before the name of a setting: why it cannot be told, "" where it can
+VAULT = b"$ANSIBLE_VAULT"
+# Together, in this order: on ssh's command line what comes first counts.
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*"
+SHAPES = {"address": r"[0-9A-Za-z_][0-9A-Za-z:._%-]*|[0-9A-Fa-f:]+", "user": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"}
+_RANGE = re.compile(r"\[(\d{1,6}|[A-Za-z]):(\d{1,6}|[A-Za-z])(?::(\d{1,4}))?\]")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to reach a host, where the user's ssh configuration does not say; "", 0 and None leave it to that.
+
+    `unit` is the systemd unit of the service that is meant.
+    """
+
+    address: str = ""
+    user: str = ""
+    port: int = 0
+    identity_file: str = ""
+    become: bool | None = None
+    unit: str = ""
+    ssh_arguments: str = ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """`name` is what errors, reports and the ssh configuration call it.
+
+    `unusable` says why it cannot be reached as the inventory wants it to be; "" where it can.
+    """
+
+    name: str
+    settings: Settings = Settings()
+    groups: tuple[str, ...] = ()
+    unusable: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """As it stands in a file: its own hosts, the names of its children, and settings by their names.
+
+    Those that stand `beside` the file come before what it says of any group.
+    """
+
+    hosts: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A deployment: hosts or groups, and the unit that serves there."""
+
+    hosts: tuple[str, ...]
+    unit: str
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Hosts by name, and the names of the hosts of each group, those of its children among them."""
+
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
+
+    def is_several(self, words: str) -> bool:
+        """Whether `words` name a group, a deployment or a list rather than one host."""
+        return len(_parts(words)) > 1 or any(name in self._sets for name in _parts(words))
+
+    def select(self, words: str) -> tuple[Host, ...]:
+        """The hosts of `GROUP`, `DEPLOYMENT`, `HOST,HOST`, `all` or `gpu[01:12]`, each once, in order.
+
+        A name that is none of these is a host that only the ssh configuration or a resolver knows.
+        Raises UsageError when nothing is named.
+        """
+        found: dict[str, Host] = {}
+        for name in _parts(words):
+            for host in self._named(name):
+                found.setdefault(host.name, host)
+        if not found:
+            raise UsageError("choosing hosts", repr(words), "this is not a host name", "triage hosts list")
+        return tuple(found.values())
+
+    @property
+    def _sets(self) -> Mapping[str, object]:
+        return {**self.groups, **self.services, **({ALL: ()} if self.hosts else {})}
+
+    def _named(self, name: str) -> Iterator[Host]:
+        if name in self.services:
+            service = self.services[name]
+            for each in service.hosts:
+                for host in self._named(each):
+                    yield replace(host, settings=replace(host.settings, unit=service.unit))
+        elif name == ALL and self.hosts:
+            yield from self.hosts.values()
+        elif name in self.groups:
+            yield from (self.hosts[each] for each in self.groups[name])
+        else:
+            yield self.hosts.get(name, Host(name))
+
+
+def load_inventory(path: Path) -> Inventory:
+    """An inventory from a file. Raises UsageError that names the file and the line or key."""
+    from triage.hosts.inventory import ansible, own
+
+    if _is_encrypted(path):
+        next = f"ansible-inventory -i {path} --list --yaml > hosts.yml"
+        raise UsageError("reading inventory", str(path), "it is encrypted, which is not read here", next)
+    if path.suffix in YAML_ENDINGS and not path.is_dir() and not ansible.is_one(path):
+        return build(path, *own.read(path))
+    return build(path, *ansible.read(path))
+
+
+def _is_encrypted(path: Path) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(len(VAULT)) == VAULT
+    return False
+
+
+def build(
+    path: Path,
+    hosts: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, Group],
+    services: Mapping[str, Service] = MappingProxyType({}),
+) -> Inventory:
+    """What a file says, put together: each host with the settings of its groups. Raises UsageError."""
+    for name in [name for name in groups if name in hosts]:
+        raise broken(path, name, "it is the name of a host and of a group")
+    for name in [name for name in services if name in hosts or name in groups or name == ALL]:
+        raise broken(path, f"deployments.{name}", "a host or a group has this name already")
+    for name, group in groups.items():
+        for child in group.children:
+            if child not in groups:
+                raise broken(path, f"{name}.children", f"there is no group {child}{_near(child, groups)}")
+        for host in group.hosts:
+            if host not in hosts:
+                raise broken(path, f"{name}.hosts", f"there is no host {host}{_near(host, hosts)}")
+    for name, service in services.items():
+        for each in service.hosts:
+            if each not in hosts and each not in groups and each != ALL:
+                raise broken(path, f"deployments.{name}.hosts", f"there is no host or group {each}")
+    for name in hosts:
+        if not re.fullmatch(NAME, name):
+            raise broken(path, name[:60], "this is not a host name")
+    depth = _depths(path, groups)
+    members = {name: _members(name, groups) for name in groups}
+    of_all = groups.get(ALL, Group())
+    found = {}
+    for name, own in hosts.items():
+        around = sorted((each for each in members if name in members[each]), key=lambda n: (depth[n], n))
+        merged = dict(of_all.settings)
+        for each in around:
+            merged.update(groups[each].settings)
+        merged.update(of_all.beside)
+        for each in around:
+            merged.update(groups[each].beside)
+        merged.update(own)
+        if arguments := " ".join(filter(None, (merged.pop(key, "") for key in ARGUMENTS))):
+            merged["ssh_arguments"] = arguments
+        refused = [merged.pop(key) for key in list(merged) if key.startswith(REFUSED)]
+        for key, shape in SHAPES.items():
+            if merged.get(key) and not re.fullmatch(shape, merged[key]):
+                raise broken(path, name, f"{merged[key][:60]!r} is no {key}")
+        names = tuple(each for each in around if each != ALL)
+        found[name] = Host(name, Settings(**merged), names, "; ".join(why for why in refused if why))
+    return Inventory(found, {name: tuple(each) for name, each in members.items() if name != ALL}, services)
+
+
+def expand(name: str) -> Iterator[str]:
+    """`gpu[01:03]` -> gpu01, gpu02, gpu03; `n[a:c]` and steps (`[0:8:2]`) too. Raises ValueError."""
+    match = _RANGE.search(name)
+    if match is None:
+        yield name
+        return
+    first, last, step = match[1], match[2], int(match[3] or 1)
+    if first.isdigit() != last.isdigit() or step == 0:
+        raise ValueError(f"{match[0]} is not a range")
+    if first.isdigit():
+        if first.startswith("0") and len(first) > 1 and len(first) != len(last):
+            raise ValueError(f"{match[0]}: both ends need as many digits")
+        numbers, width = range(int(first), int(last) + 1, step), len(first) if first.startswith("0") else 0
+        each = [f"{number:0{width}}" for number in numbers[: MAX_HOSTS + 1]]
+    else:
+        each = [chr(number) for number in range(ord(first), ord(last) + 1, step)]
+    if not each:
+        raise ValueError(f"{match[0]} is empty")
+    before, after = name[: match.start()], name[match.end() :]
+    whole = (full for value in each for full in expand(f"{before}{value}{after}"))
+    found = list(itertools.islice(whole, MAX_HOSTS + 1))
+    if len(found) > MAX_HOSTS:
+        raise ValueError(f"it is more than {MAX_HOSTS} hosts")
+    yield from found
+
+
+def broken(path: Path, key: str, why: str) -> UsageError:
+    return UsageError("reading inventory", str(path), f"{key}: {why}", "mend it, then: triage hosts list")
+
+
+def _parts(words: str) -> list[str]:
+    try:
+        return [name for part in words.split(",") for name in expand(part.strip()) if name]
+    except ValueError as error:
+        raise UsageError("choosing hosts", repr(words), str(error), "triage hosts list") from None
+
+
+def _members(name: str, groups: Mapping[str, Group]) -> dict[str, None]:
+    """The hosts of a group and of all its children, in order; a dict as an ordered set."""
+    found = dict.fromkeys(groups[name].hosts)
+    for child in groups[name].children:
+        found.update(_members(child, groups))
+    return found
+
+
+def _depths(path: Path, groups: Mapping[str, Group]) -> Mapping[str, int]:
+    """How many groups each lies in at most. Raises UsageError where one lies in itself."""
+    depth = dict.fromkeys(groups, 0)
+    for _ in range(len(groups) + 1):
+        changed = False
+        for name, group in groups.items():
+            for child in group.children:
+                if depth[child] <= depth[name]:
+                    depth[child], changed = depth[name] + 1, True
+        if not changed:
+            return depth
+    deepest = max(depth, key=lambda name: depth[name])
+    raise broken(path, deepest, "it is, through its children, a child of itself")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; is it {near[0]}?" if near else ""

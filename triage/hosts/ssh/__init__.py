@@ -1,0 +1,1 @@
+"""A machine over SSH, configured and let in as OpenSSH would be."""

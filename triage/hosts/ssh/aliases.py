@@ -1,0 +1,43 @@
+"""The hosts that an ssh configuration names: for a list, not for reaching them."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from triage.common.errors import UsageError
+
+_DEPTH = 16  # of Include, as in OpenSSH
+
+
+def aliases(ssh_config: Path | None) -> tuple[str, ...]:
+    """Without patterns. Raises UsageError for a configuration that is broken."""
+    path = (ssh_config or Path("~/.ssh/config")).expanduser()
+    try:
+        names = list(_named(path, 0))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "reading", f"the ssh configuration {path}", str(error), f"ssh -F {path} -G HOST"
+        ) from None
+    return tuple(dict.fromkeys(name for name in names if not re.search(r"[*?!]", name)))
+
+
+def _named(path: Path, depth: int) -> Iterator[str]:
+    if depth > _DEPTH:
+        raise ValueError(f"Include is nested more than {_DEPTH} deep at {path}")
+    for line in path.read_text("utf-8", "replace").splitlines():
+        key, *rest = re.split(r"[\s=]+", line.strip(), maxsplit=1)
+        if key.lower() not in ("host", "include"):
+            continue
+        words = shlex.split("".join(rest), comments=True)
+        if key.lower() == "host":
+            yield from words
+            continue
+        for pattern in words:
+            for included in sorted(glob.glob(str(Path("~/.ssh").expanduser() / Path(pattern).expanduser()))):
+                yield from _named(Path(included), depth + 1)

@@ -1,0 +1,195 @@
+"""The way to a host: socket, proxy command or jumps, then host key and log-in."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from threading import BoundedSemaphore, Event
+
+import paramiko
+
+from triage.common.errors import UnreachableError, UsageError
+from triage.hosts.options import ConnectionOptions
+from triage.hosts.options import check as check_stop
+from triage.hosts.ssh.auth import authenticate
+from triage.hosts.ssh.config import Target, resolve
+from triage.hosts.ssh.host_certificates import ENDING
+from triage.hosts.ssh.host_keys import HostKey, authorities, check, expected_keys
+
+MAX_JUMPS = 8
+HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it turns some away (MaxStartups)
+TICK = 0.5  # seconds of waiting at most before we look whether we are to stop
+AUTH_TIMEOUT = 60.0  # seconds for one key: somebody may have to touch it
+KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # how a known type may be negotiated
+
+FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
+
+_doors: dict[tuple[str, int], BoundedSemaphore] = {}
+
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it has to say reaches us as exceptions
+
+
+@dataclass(frozen=True)
+class Line:
+    """An authenticated transport; `close` ends it and everything that carries it."""
+
+    transport: paramiko.Transport
+    close: Callable[[], None]
+
+
+def dial(target: Target, options: ConnectionOptions, via: Line | None = None, depth: int = 0) -> Line:
+    """Connect, check who answers, log in. Takes over `via`.
+
+    Raises UnreachableError or RefusedError, after which nothing is left open.
+    """
+    if depth > MAX_JUMPS:
+        raise UsageError(
+            "connecting to",
+            target.alias,
+            "too many jumps; does a ProxyJump lead back to itself?",
+            f"ssh -G {shlex.quote(target.alias)} | grep -i proxyjump",
+        )
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as entering:
+        if via is not None:
+            stack.callback(via.close)
+        else:
+            of_jumps = replace(options, address="", user="", port=0, identity_file=None, ssh_arguments=())
+            for jump in target.jumps:
+                via = dial(resolve(jump, of_jumps), of_jumps, via, depth + 1)
+                stack.pop_all()
+                stack.callback(via.close)
+        entering.enter_context(_at_the_door(target, options.stop))
+        complaints = stack.enter_context(tempfile.TemporaryFile())
+        try:
+            carrier: socket.socket | paramiko.Channel
+            if via is not None:
+                where, here = (target.hostname, target.port), ("127.0.0.1", 0)
+                carrier = via.transport.open_channel(
+                    "direct-tcpip", where, here, timeout=target.connect_timeout
+                )
+            elif target.proxy_command:
+                carrier, process = _run_proxy(target.proxy_command, complaints.fileno())
+                stack.callback(_end_proxy, process)
+                if target.passes_socket:
+                    carrier = _passed(carrier, target.connect_timeout)
+            else:
+                carrier = _connected(target)
+                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a command is small packets
+            stack.callback(carrier.close)
+            transport = paramiko.Transport(carrier)
+            stack.callback(transport.close)
+            _negotiate(transport, target)
+        except (paramiko.SSHException, OSError, EOFError, UnicodeError) as error:
+            complaints.seek(0)
+            said = complaints.read(2000).decode("utf-8", "replace").strip()
+            raise _unreachable(target, error, said) from None
+        shown = transport.get_remote_server_key()
+        certificate = shown.public_blob.key_blob if shown.public_blob else b""
+        check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key, certificate)
+        authenticate(transport, target, options.ask)
+        if target.keepalive > 0:
+            transport.set_keepalive(target.keepalive)
+        return Line(transport, stack.pop_all().close)
+
+
+@contextlib.contextmanager
+def _at_the_door(target: Target, stop: Event | None) -> Iterator[None]:
+    """Wait until not too many others of us are on their way into the same sshd."""
+    door = _doors.setdefault((target.hostname, target.port), BoundedSemaphore(HANDSHAKES))
+    while not door.acquire(timeout=TICK):
+        check_stop(stop)
+    try:
+        yield
+    finally:
+        door.release()
+
+
+def _negotiate(transport: paramiko.Transport, target: Target) -> None:
+    """Exchange keys, asking for a certificate where that would count, else for a key of a type we know."""
+    transport.banner_timeout = target.connect_timeout
+    transport.auth_timeout = AUTH_TIMEOUT
+    transport.use_compression(target.compression)
+    security = transport.get_security_options()
+    known = [name for key in expected_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
+    plain = sorted(security.key_types, key=lambda name: name not in known)
+    certified = [f"{name}{ENDING}" for name in plain] if authorities(target) else []
+    security.key_types = [*certified, *plain]
+    transport.start_client(timeout=target.connect_timeout)
+    if not transport.is_active() or not transport.initial_kex_done:
+        raise TimeoutError("no key exchange")
+
+
+def _connected(target: Target) -> socket.socket:
+    """A socket to the first of the host's addresses that answers. Raises OSError."""
+    family, ours = FAMILIES.get(target.family, socket.AF_UNSPEC), (target.bind_address, 0)
+    found = socket.getaddrinfo(target.hostname, target.port, family, socket.SOCK_STREAM)
+    error: OSError | None = None
+    for family, _, _, _, address in found:
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(target.connect_timeout)
+            if target.bind_address:
+                connection.bind(ours)
+            connection.connect(address)
+            return connection
+        except OSError as failed:
+            connection.close()
+            error = failed
+    raise error or OSError("it has no address")
+
+
+def _passed(carrier: socket.socket, patience: float) -> socket.socket:
+    """The socket that a proxy command hands over (ProxyUseFdpass)."""
+    with carrier:
+        carrier.settimeout(patience)
+        _, passed, _, _ = socket.recv_fds(carrier, 1, 1)
+    if not passed:
+        raise OSError("the proxy command handed over no connection")
+    return socket.socket(fileno=passed[0])
+
+
+def _run_proxy(command: str, complaints: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start a ProxyCommand as OpenSSH does, `exec`ed by a shell, with a socket for both its streams."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=complaints,
+            start_new_session=True,
+        )
+    return ours, process
+
+
+def _end_proxy(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _unreachable(target: Target, error: Exception, said: str) -> UnreachableError:
+    probe = f"ssh -v -p {target.port} {target.user}@{target.hostname} true"
+    if isinstance(error, (socket.gaierror, UnicodeError)):
+        happened, next_ = (
+            f"no such host name: {target.hostname}",
+            "check the spelling, or add it to ~/.ssh/config",
+        )
+    elif isinstance(error, TimeoutError):
+        happened, next_ = f"no answer within {target.connect_timeout:g} s", probe
+    elif isinstance(error, ConnectionRefusedError):
+        happened, next_ = "connection refused; is sshd running there, on that port?", probe
+    else:
+        happened, next_ = str(error) or type(error).__name__, probe
+    if said:
+        happened += f" (the proxy command said: {said.splitlines()[-1]})"
+    return UnreachableError("connecting to", target.address, happened, next_)

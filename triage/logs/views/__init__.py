@@ -1,0 +1,1 @@
+"""A log as people ask to see it: timelines, selected records, one file a rank."""

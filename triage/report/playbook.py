@@ -1,0 +1,96 @@
+"""A run and a plan as text for people. Everything that came from a host goes through `safe`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.text import Text
+
+from triage.common.problems import spelled
+from triage.playbook.model import (
+    ConsentAsked,
+    Done,
+    Event,
+    Failed,
+    Playbook,
+    Refused,
+    Result,
+    Retried,
+    Skipped,
+    Started,
+)
+from triage.playbook.plan import PlannedStep
+from triage.report.safe import safe, safe_line
+
+_DIFF = {"+": "green", "-": "red", "@": "cyan"}
+_RUNS = {"yes": ("▶", "bold"), "no": ("-", "dim"), "decided at run time": ("?", "bold yellow")}
+_STATUS = {"done": "bold green", "failed": "bold red", "refused": "bold yellow"}
+
+
+def event_lines(event: Event) -> Iterator[Text]:
+    if isinstance(event, Started):
+        call = "" if event.do in ("set", "stop") else f"  {_call(event.do, event.arguments)}"
+        yield Text.assemble((f"▶ {safe_line(event.step)}", "bold"), (call, "dim"))
+    elif isinstance(event, Skipped):
+        yield Text(f"- {safe_line(event.step)}  skipped, {safe_line(event.reason, 160)}", "dim")
+    elif isinstance(event, Done):
+        yield from _detail(event.detail)
+        yield Text.assemble(("  ✓ ", "green"), safe_line(event.summary))
+    elif isinstance(event, Failed):
+        yield from _detail(event.detail)
+        reason = f"{safe_line(event.step)}: {safe_line(event.reason, 2000)}"
+        yield Text.assemble(("  ✗ ", "red"), (reason, "bold"))
+        if event.next:
+            yield Text(f"    next: {safe_line(event.next)}", "yellow")
+    elif isinstance(event, Retried):
+        again = f"attempt {event.attempt} of {event.attempts} failed, again in {event.seconds:g} s"
+        yield Text(f"  ? {again}: {safe_line(event.reason)}", "yellow")
+    elif isinstance(event, Refused):
+        yield Text.assemble(("  ✗ ", "yellow"), ("not done: consent was refused", "bold"))
+
+
+def question(asked: ConsentAsked) -> str:
+    return f"{safe_line(asked.step)}: {_call(asked.do, asked.arguments)} on {safe_line(asked.host)}?"
+
+
+def result_line(result: Result) -> Text:
+    reason = f": {safe_line(result.reason, 2000)}" if result.reason else ""
+    status = (result.status, _STATUS[result.status])
+    return Text.assemble(f"{result.playbook} on {safe_line(result.host)}: ", status, reason)
+
+
+def plan_lines(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) -> Iterator[Text]:
+    yield Text(f"{playbook.name} on {safe_line(host)}, without doing any of it:", "bold")
+    for step in steps:
+        mark, style = _RUNS[step.runs]
+        known = {name: value for name, value in step.arguments.items() if name not in step.open}
+        indent = "    " if step.after else "  "
+        yield Text.assemble((f"{indent}{mark} {safe_line(step.name)}", style), f"  {_call(step.do, known)}")
+        for note in _notes(step):
+            yield Text(f"{indent}    {note}", "dim")
+
+
+def _notes(step: PlannedStep) -> Iterator[str]:
+    if step.after:
+        yield f"when {safe_line(step.after)} fails"
+    if step.runs != "yes":
+        runs = "not done" if step.runs == "no" else step.runs
+        yield f"{runs}: when {safe_line(' '.join(step.when.split()))}"
+    if step.open and step.runs != "no":
+        yield f"with, known at run time: {', '.join(step.open)}"
+    if step.consent:
+        yield "asks for consent"
+    if step.retry is not None:
+        yield f"up to {step.retry.count + 1} attempts, {step.retry.seconds:g} s apart"
+
+
+def _call(do: str, arguments: Mapping[str, Any]) -> str:
+    """The verb with its arguments, without those that are empty."""
+    given = (f"{name}={spelled(value)}" for name, value in arguments.items() if value != "")
+    return safe_line(" ".join([do, *given]))
+
+
+def _detail(detail: str) -> Iterator[Text]:
+    for line in safe(detail).splitlines():
+        yield Text(f"    {line}", _DIFF.get(line[:1], ""))

@@ -1,0 +1,1 @@
+"""Parallel layouts: the commands that ask for them, and what their links cost."""

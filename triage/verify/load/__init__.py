@@ -1,0 +1,1 @@
+"""Requests sent to a service, and the figures made of them."""

@@ -1,0 +1,145 @@
+"""The engine's own benchmark, run beside ours: where two measure the same, each vouches for the other.
+
+`sglang.bench_serving` (0.4.6 and newer) and `vllm bench serve`, in the service's interpreter on its host,
+with prompts of random tokens and without the network. Run with SGLang 0.5.10 and vLLM 0.32.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.common.json import parse_json
+from triage.evidence.model import Deployment
+from triage.evidence.redaction.redactor import Redactor
+from triage.hosts.connection import Connection
+from triage.remote import program_text
+from triage.verify.load.other_tools import foreign_of
+from triage.verify.load.plan import Shape
+from triage.verify.model import ByTool
+from triage.verify.service.containers import place_of
+from triage.verify.service.service import reason_of
+
+TOOLS = {"sglang": "sglang.bench_serving", "vllm": "vllm bench serve"}
+SLACK = 30.0  # seconds for the interpreter and the way to the host
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",  # the tree is its owner's
+    "NO_COLOR": "1",
+    "NO_PROXY": "*",
+    "no_proxy": "*",
+}
+_ERROR = re.compile(r"^(?:[\w.]*(?:Error|Exception)\b|.*\berror: |.*No module named ).*$", re.MULTILINE)
+
+
+def measure(
+    connection: Connection,
+    deployment: Deployment,
+    shapes: Sequence[Shape],
+    model: str,
+    timeout: float,
+    key: str = "",
+) -> ByTool:
+    """What the tool measures, each load once, within `timeout` seconds. Its failure is part of the result.
+
+    Raises as `require`; UnreachableError when the host cannot be used.
+    """
+    tool = require(connection, deployment)
+    job = {
+        "commands": [command_of(deployment, shape, model) for shape in shapes],
+        "environment": {**OFFLINE, **({"OPENAI_API_KEY": key} if key else {})},
+        "pid": None if deployment.container else deployment.serving_pid or deployment.main_pid,
+        "timeout": timeout,
+    }
+    reply = _run(place_of(connection, deployment, deployment.python), deployment.python, tool, job)
+    results, why = reply["results"], str(reply["why"])
+    if why:
+        return ByTool(tool, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))
+    try:
+        found = [foreign_of(str(text).encode("utf-8", "replace"), tool) for text in results]
+    except UsageError as error:
+        return ByTool(tool, (), "", error.happened)
+    note = found[0].note
+    if any(low != high for shape in shapes for low, high in (shape.prompts, shape.outputs)):
+        note += "; its lengths were all alike, the middle of those that were asked for"
+    return ByTool(tool, tuple(metrics for one in found for metrics in one.metrics), note)
+
+
+def require(connection: Connection, deployment: Deployment) -> str:
+    """The name of its tool. Raises RefusedError for a deployment that has none."""
+    tool = TOOLS.get(deployment.engine)
+    if tool is None or not deployment.python:
+        raise RefusedError(
+            "run the engine's own benchmark for",
+            f"{deployment.name} on {connection.name}",
+            "it is there for SGLang and vLLM, where the service's interpreter is known",
+            "repeat without --tool",
+        )
+    return tool
+
+
+def command_of(deployment: Deployment, shape: Shape, model: str) -> list[str]:
+    """The command for one load; lengths that vary are asked for as their middle."""
+    host = LOOPBACK.get(deployment.host, deployment.host)
+    where = f"http://{f'[{host}]' if ':' in host else host}:{deployment.port}"
+    prompt, output = (sum(lengths) // 2 for lengths in (shape.prompts, shape.outputs))
+    arguments = deployment.arguments
+    named = arguments.get("tokenizer-path") or arguments.get("tokenizer")
+    load = {
+        "base-url": where,
+        "model": model,
+        "tokenizer": named or deployment.model,
+        "num-prompts": shape.requests,
+        "max-concurrency": shape.concurrency,
+        "random-input-len": prompt,
+        "random-output-len": output,
+        "request-rate": f"{shape.rate:g}" if shape.rate else "inf",
+        "seed": secrets.randbelow(1 << 31),  # the same prompts again would find their answers cached
+    }
+    if deployment.engine == "sglang":
+        own = {"backend": "sglang-oai", "dataset-name": "random-ids", "random-range-ratio": 1}
+        own |= {"output-file": "RESULT"}
+        return [deployment.python, "-m", "sglang.bench_serving", *_given({**own, **load}), "--disable-tqdm"]
+    own = {"backend": "openai", "endpoint": "/v1/completions", "dataset-name": "random"}
+    own |= {"random-range-ratio": 0, "percentile-metrics": "ttft,tpot,itl,e2el"}
+    own |= {"result-dir": "DIRECTORY", "result-filename": "result.json"}
+    switches = ["--save-result", "--ignore-eos", "--disable-tqdm"]
+    if "trust-remote-code" in arguments:
+        switches.append("--trust-remote-code")
+    start = [deployment.python, "-m", "vllm.entrypoints.cli.main", "bench", "serve"]
+    return [*start, *_given({**own, **load}), *switches]
+
+
+def _given(options: Mapping[str, object]) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _run(connection: Connection, python: str, tool: str, job: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = program_text("tool_agent")
+    argv = (python, "-I", "-S", "-B", "-c", source)
+    output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=job["timeout"] + SLACK)
+    what = (f"run {tool} with {python} on", connection.name)
+    if output.code != 0:
+        raise UnreachableError(*what, reason_of(output), "repeat without --tool")
+    try:
+        reply = parse_json(output.stdout.strip())
+        if not isinstance(reply["results"], list):
+            raise TypeError
+        return {name: reply[name] for name in ("results", "why", "words")}
+    except (ValueError, LookupError, TypeError):
+        raise UnreachableError(*what, "its answer makes no sense", "repeat without --tool") from None
+
+
+def _last_word(words: str, key: str) -> str:
+    """The line that says why a tool ended: the last that names an error, else the last at all."""
+    lines = _ERROR.findall(words) or [line for line in words.splitlines() if line.strip()]
+    told = lines[-1].strip()[:300] if lines else ""
+    return Redactor().redact(told.replace(key, "<api-key>") if key else told)

@@ -1,0 +1,1 @@
+"""The service under test: its state, its restart, and how it becomes ready."""
