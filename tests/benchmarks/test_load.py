@@ -25,7 +25,7 @@ from triage.hosts.local import LocalConnection
 from triage.verify.load.client import Client
 from triage.verify.load.metrics import metrics_of
 from triage.verify.load.other_tools import read_foreign
-from triage.verify.load.plan import Shape
+from triage.verify.load.plan import LoadShape
 from triage.verify.model import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ def ours(server: Server, streams: int, count: int, place: Path) -> Metrics:
     client = Client(LocalConnection(), sys.executable, "127.0.0.1", server.port)
     like = client.complete(("hello",), 2)
     server.truth()
-    shape = Shape(count, streams, (64, 64), (TOKENS, TOKENS))
+    shape = LoadShape(count, streams, (64, 64), (TOKENS, TOKENS))
     return metrics_of(client.load(like, shape, seed=str(place), deadline=300))
 
 

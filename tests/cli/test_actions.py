@@ -13,7 +13,7 @@ from triage.evidence.model import Deployment, Layout
 from triage.hosts.local import LocalConnection
 from triage.playbook.model import ConsentAsked
 from triage.verify.service import exclusion
-from triage.workflows.bench import Bench, Measured
+from triage.workflows.bench import Bench, MeasuredLayout
 from triage.workflows.capture import Captured
 
 TP8, PP8 = Layout(tp=8), Layout(pp=8)
@@ -33,7 +33,7 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, no
 
     def bench(connection: object, deployment: object, layouts: object, options: object, *_: object) -> Bench:
         asked.append((layouts, options))
-        return Bench("kimi", TP8, (Measured(PP8, result(figures(20, 80))),), best, "why", notes)
+        return Bench("kimi", TP8, (MeasuredLayout(PP8, result(figures(20, 80))),), best, "why", notes)
 
     monkeypatch.setattr("triage.workflows.bench.bench", bench)
     monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),))

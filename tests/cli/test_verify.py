@@ -12,13 +12,13 @@ from triage.cli import verify
 from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify.events import Event, Restarting, Started
+from triage.verify.events import Event, Restarting, ServiceStarted
 from triage.verify.service import exclusion
 from triage.workflows import verify as workflow
 from triage.workflows.verify import Options
 
 Cut = Callable[..., None]
-RESTARTING, STARTED = Restarting("kimi.service"), Started("i", 4711, 1)
+RESTARTING, STARTED = Restarting("kimi.service"), ServiceStarted("i", 4711, 1)
 
 
 @pytest.fixture

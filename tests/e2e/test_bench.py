@@ -15,7 +15,7 @@ from examples.story.prepare import SERVICE
 from examples.story.setup import prepare
 from examples.story.stage import HOST, UNIT, machine
 from triage.common.errors import RefusedError
-from triage.evidence.catalogue.systemd import Command
+from triage.evidence.catalogue.systemd import ExecCommand
 from triage.hosts import ConnectionOptions, open_connection
 from triage.verify.service.dropin import DIRECTORY, DropIn, command_of
 
@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_it_as_it_was(stage, later: float):
 @pytest.mark.timeout(120)
 def test_the_host_takes_the_drop_in_away_when_nobody_comes_back(stage, connection):
     dropin = DropIn(connection, UNIT, "stop")
-    dropin.write(Command("/bin/sleep", ("sleep", "600"), frozenset()), limit=8)
+    dropin.write(ExecCommand("/bin/sleep", ("sleep", "600"), frozenset()), limit=8)
     end = time.monotonic() + 15
     while time.monotonic() < end:  # longer than its time, which begins anew
         dropin.renew()

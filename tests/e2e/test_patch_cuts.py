@@ -29,7 +29,7 @@ from triage.common.errors import UnreachableError
 from triage.hosts.connection import Connection
 from triage.hosts.local import LocalConnection
 from triage.patching import remote, transaction
-from triage.patching.ledger import Change
+from triage.patching.ledger import PatchChange
 from triage.patching.load import find_patch
 from triage.patching.transaction import HostTree
 from triage.remote import program_text
@@ -69,11 +69,11 @@ class Engine:
     def tree(self, connection: Connection) -> HostTree:
         return HostTree(connection, [self.site], self.python, self.ledger)
 
-    def apply(self, connection: Connection) -> Change:
+    def apply(self, connection: Connection) -> PatchChange:
         tree = self.tree(connection)
         return transaction.apply(tree, PATCH, tree.plan(PATCH, MLA), MLA)
 
-    def changes(self, connection: Connection) -> tuple[Change, ...]:
+    def changes(self, connection: Connection) -> tuple[PatchChange, ...]:
         return transaction.status(self.tree(connection))
 
     def content(self) -> str:

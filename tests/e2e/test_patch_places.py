@@ -15,7 +15,7 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, install
 from triage.common.errors import RefusedError, UnreachableError
 from triage.hosts.connection import Connection
 from triage.patching import transaction
-from triage.patching.ledger import Change
+from triage.patching.ledger import PatchChange
 from triage.patching.load import find_patch
 from triage.patching.transaction import HostTree
 
@@ -62,12 +62,12 @@ def host(box: Box) -> Iterator[Cutting]:
     connection.close()
 
 
-def apply(connection: Connection, site: str = SITE) -> Change:
+def apply(connection: Connection, site: str = SITE) -> PatchChange:
     tree = HostTree(connection, [site])
     return transaction.apply(tree, PATCH, tree.plan(PATCH, MLA), MLA)
 
 
-def changes(connection: Connection) -> tuple[Change, ...]:
+def changes(connection: Connection) -> tuple[PatchChange, ...]:
     return transaction.status(HostTree(connection, [SITE]))
 
 
@@ -212,7 +212,7 @@ def test_permission_by_sudo_alone(box: Box) -> None:
 def test_several_operators_at_once(box: Box) -> None:
     connections = [connect(box) for _ in range(4)]
     start = threading.Barrier(len(connections))
-    made: list[Change] = []
+    made: list[PatchChange] = []
     refused: list[str] = []
 
     def operate(connection: Connection) -> None:

@@ -24,11 +24,11 @@ from triage.evidence.model import Deployment
 from triage.hosts import options
 from triage.hosts.connection import Connection
 from triage.hosts.opening import open_connection
-from triage.verify.events import Event, LogLine, PhaseReached, Restarting, Started, ignore
+from triage.verify.events import Event, LogLine, PhaseReached, Restarting, ServiceStarted, ignore
 from triage.verify.history import History
 from triage.verify.load.client import client_of
 from triage.verify.load.engine_tool import measure
-from triage.verify.load.plan import Shape
+from triage.verify.load.plan import LoadShape
 from triage.verify.model import Start
 from triage.verify.service.activity import Watch
 from triage.verify.service.drain import running
@@ -304,7 +304,7 @@ def test_a_crash_loop_is_followed_no_longer_than_its_budget(
     looping = deployment(host, "looping.service")
     result = verify(connection, looping, options, events.append, history=History(tmp_path))
     assert (result.verdict, result.start.died) == ("failed", True)
-    assert 1 <= len([event for event in events if isinstance(event, Started)]) <= 1 + budget
+    assert 1 <= len([event for event in events if isinstance(event, ServiceStarted)]) <= 1 + budget
 
 
 def test_restarts_end(host: Box, connection: Connection, tmp_path: Path):
@@ -321,7 +321,7 @@ def test_restarts_end(host: Box, connection: Connection, tmp_path: Path):
         result = verify(connection, deployment(host, unit), options, events.append, history=History(tmp_path))
         assert (result.verdict, result.start.died) == ("failed", True)
         assert sum(isinstance(event, Restarting) for event in events) == 1
-        assert 1 <= sum(isinstance(event, Started) for event in events) <= most
+        assert 1 <= sum(isinstance(event, ServiceStarted) for event in events) <= most
     wait_for(host, "looping.service", "ActiveState", "failed")
     assert result.reason.endswith("result exit-code, status 1, to be started again")
 
@@ -354,7 +354,7 @@ def test_the_engines_own_tool_ends_with_who_asked_for_it(host: Box):
     host.run(["systemctl", "start", "engine.service"], check=True)
     pid = host.run(["systemctl", "show", "-P", "MainPID", "engine.service"]).stdout.strip()
     unit = dataclasses.replace(deployment(host), main_pid=int(pid), model="/models/tiny")
-    shape = Shape(2, 1, (8, 8), (8, 8))
+    shape = LoadShape(2, 1, (8, 8), (8, 8))
 
     def interrupted(number: int, frame: object) -> None:
         raise KeyboardInterrupt

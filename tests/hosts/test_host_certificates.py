@@ -11,7 +11,7 @@ from tests.hosts.conftest import Server, keygen, start_sshd
 from triage.common.errors import RefusedError
 from triage.hosts import open_connection
 from triage.hosts.ssh.host_certificates import why_not
-from triage.hosts.ssh.host_keys import HostKey
+from triage.hosts.ssh.host_keys import KnownHostKey
 
 
 @pytest.fixture(params=["ed25519", "rsa", "ecdsa"])
@@ -108,7 +108,7 @@ def test_every_byte_of_a_certificate_counts(tmp_path: Path) -> None:
     words = ["ssh-keygen", "-q", "-s", str(tmp_path / "authority"), "-I", "x", "-h", "-n", "gpu01"]
     subprocess.run([*words, str(tmp_path / "key.pub")], check=True, timeout=60)
     data = base64.b64decode((tmp_path / "key-cert.pub").read_text().split()[1])
-    authority = HostKey(*(tmp_path / "authority.pub").read_text().split()[:2])
+    authority = KnownHostKey(*(tmp_path / "authority.pub").read_text().split()[:2])
     assert why_not(data, "gpu01", [authority]) == ""
     assert why_not(data, "gpu02", [authority]).startswith("it is that of gpu01")
     signed, signature = len(data) - 87, len(data) - 64  # between them stand lengths and a name

@@ -7,17 +7,17 @@ import pytest
 
 from tests.hosts.conftest import keygen
 from triage.hosts import ConnectionOptions
-from triage.hosts.ssh.config import Target, resolve
-from triage.hosts.ssh.host_keys import HostKey, known_keys
+from triage.hosts.ssh.config import SshTarget, resolve
+from triage.hosts.ssh.host_keys import KnownHostKey, known_keys
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> HostKey:
+def key(tmp_path: Path) -> KnownHostKey:
     keygen(tmp_path / "key")
-    return HostKey(*(tmp_path / "key.pub").read_text().split()[:2])
+    return KnownHostKey(*(tmp_path / "key.pub").read_text().split()[:2])
 
 
-def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str = "gpu01") -> Target:
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str = "gpu01") -> SshTarget:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".ssh").mkdir(exist_ok=True)
     (tmp_path / ".ssh" / "known_hosts").write_text(line + "\n")
@@ -42,7 +42,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str
     ],
 )
 def test_which_names_a_line_speaks_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: HostKey, field: str, name: str, known: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: KnownHostKey, field: str, name: str, known: bool
 ) -> None:
     found = known_keys(target(tmp_path, monkeypatch, f"{field} {key.type} {key.text} comment", name))
     assert found == ((key,) if known else ())
@@ -56,6 +56,6 @@ def test_lines_that_name_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert known_keys(target(tmp_path, monkeypatch, line)) == ()
 
 
-def test_the_fingerprint_is_that_of_ssh_keygen(tmp_path: Path, key: HostKey) -> None:
+def test_the_fingerprint_is_that_of_ssh_keygen(tmp_path: Path, key: KnownHostKey) -> None:
     told = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "key.pub")], check=True, capture_output=True)
     assert key.fingerprint.split()[1] == told.stdout.split()[1].decode()

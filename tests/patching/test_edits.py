@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.patching.wheels import ROOT
-from triage.patching.edits import Found, look
+from triage.patching.edits import FoundSite, look
 from triage.patching.schema import Edit
 from triage.patching.source import Unparsable
 
@@ -15,7 +15,7 @@ def edit(**changes: object) -> Edit:
     return Edit.model_validate({**plain, **changes})
 
 
-def found(code: str, **changes: object) -> Found:
+def found(code: str, **changes: object) -> FoundSite:
     return look(edit(**changes), "m.py", code.encode())
 
 

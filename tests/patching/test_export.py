@@ -16,7 +16,7 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
 from triage.common.errors import RefusedError
 from triage.patching import transaction
 from triage.patching.export import Kind, exported, render
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.patching.schema import Patch
 from triage.patching.target import apply_all, survey
 
@@ -143,7 +143,7 @@ def test_what_was_applied_is_exported_from_the_record(root: Path, elsewhere: Pat
     both = target(root, FIRST, SECOND)
     before = {kind: export(root, kind, FIRST, SECOND) for kind in KINDS}
     apply_all(both, survey(both))
-    assert [plan.state for _, plan in survey(both)] == [State.APPLIED, State.APPLIED]
+    assert [plan.state for _, plan in survey(both)] == [PlanState.APPLIED, PlanState.APPLIED]
     assert {kind: export(root, kind, FIRST, SECOND) for kind in KINDS} == before
 
     with pytest.raises(RefusedError, match="not as the change left it"):  # another one is on top of it

@@ -19,7 +19,7 @@ import pytest
 from tests.patching.functions import PPMissingLayer, function
 from tests.patching.wheels import WheelTree, wheel
 from triage.patching.load import find_patch
-from triage.patching.model import SourceFile, SourceTree, State
+from triage.patching.model import PlanState, SourceFile, SourceTree
 from triage.patching.plan import plan_patch
 
 START, END = 2, 4
@@ -624,11 +624,11 @@ def test_fails_before_and_not_after(id: str, version: str) -> None:
     else:
         assert run(tree) is False
     plan = plan_patch(find_patch(id), tree)
-    assert plan.state is State.APPLICABLE, plan.reason
+    assert plan.state is PlanState.APPLICABLE, plan.reason
     patched = Patched(tree, {edit.module: edit.after for edit in plan.edits})
     assert run(patched) is True
     again = plan_patch(find_patch(id), patched)
-    assert (again.state, again.edits) == (State.FIXED_UPSTREAM, ())
+    assert (again.state, again.edits) == (PlanState.FIXED_UPSTREAM, ())
 
 
 @pytest.mark.parametrize(
@@ -636,5 +636,5 @@ def test_fails_before_and_not_after(id: str, version: str) -> None:
 )
 def test_what_upstream_fixed(id: str, version: str) -> None:
     tree = released(id, version)
-    assert plan_patch(find_patch(id), tree).state is State.FIXED_UPSTREAM
+    assert plan_patch(find_patch(id), tree).state is PlanState.FIXED_UPSTREAM
     assert PROOFS[id][0](tree) is True

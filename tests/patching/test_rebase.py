@@ -10,7 +10,7 @@ from tests.patching.hosts import host_tree
 from tests.patching.test_target import FIRST, RECEIVER, SECOND, target
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, POOL_SOURCE, install, module_path, reinstall
 from triage.patching import transaction
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.patching.rebase import Rebased, apply_again, rebase
 from triage.patching.schema import Patch
 from triage.patching.target import apply_all, survey
@@ -58,7 +58,7 @@ def test_an_upgrade_that_has_the_fix_needs_nothing(root: Path, bare: HostTree) -
     apply(root, FIRST)
     install(root, "0.5.18", triton_backend=FIXED)
     item = one(rebase(bare, KNOWN))
-    assert (item.verdict, item.plan and item.plan.state) == ("needs nothing", State.FIXED_UPSTREAM)
+    assert (item.verdict, item.plan and item.plan.state) == ("needs nothing", PlanState.FIXED_UPSTREAM)
     assert apply_again(bare, (item,)) == ()
     assert module_path(root, BACKEND).read_text() == FIXED
     (change,) = transaction.status(bare)
@@ -103,7 +103,7 @@ def test_what_was_known_of_the_deployment_is_remembered(root: Path, bare: HostTr
     reinstall(root, BACKEND_SOURCE)
     assert one(rebase(bare, KNOWN)).verdict == "applies again"
     other = one(rebase(bare, KNOWN, {"pool_class": "SWAKVPool"}))
-    assert (other.verdict, other.plan and other.plan.state) == ("conflict", State.BLOCKED)
+    assert (other.verdict, other.plan and other.plan.state) == ("conflict", PlanState.BLOCKED)
 
 
 def test_a_conflict_shows_the_site_and_the_change_as_it_was(root: Path, bare: HostTree) -> None:
@@ -113,7 +113,7 @@ def test_a_conflict_shows_the_site_and_the_change_as_it_was(root: Path, bare: Ho
     item = one(rebase(bare, KNOWN))
     assert item.verdict == "conflict"
     assert item.plan
-    assert item.plan.state is State.BLOCKED
+    assert item.plan.state is PlanState.BLOCKED
     assert [site.line for site in item.plan.sites] == [9]
     assert "-            self.v_head_dim = model_runner.token_to_kv_pool.get_value_buffer(0)" in item.diff
     assert apply_again(bare, (item,)) == ()
@@ -147,6 +147,6 @@ def test_a_package_that_was_removed_and_a_patch_that_nobody_knows(root: Path, ba
         path.rmdir() if path.is_dir() else path.unlink()
     assert one(rebase(bare, ())).verdict == "conflict"
     gone = one(rebase(bare, KNOWN))
-    assert (gone.verdict, gone.plan and gone.plan.state) == ("needs nothing", State.NOT_INSTALLED)
+    assert (gone.verdict, gone.plan and gone.plan.state) == ("needs nothing", PlanState.NOT_INSTALLED)
     apply_again(bare, (gone,))
     assert states(bare) == ["abandoned"]

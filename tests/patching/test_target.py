@@ -11,9 +11,9 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path, 
 from triage.common.errors import TriageError
 from triage.patching import transaction
 from triage.patching.load import find_patch
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.patching.schema import Patch
-from triage.patching.target import Target, apply_all, survey, target_at
+from triage.patching.target import PatchTarget, apply_all, survey, target_at
 
 FIRST = find_patch("sglang-triton-value-head-dim")
 RECEIVER = "model_runner.token_to_kv_pool"
@@ -41,9 +41,9 @@ def root(tmp_path: Path) -> Path:
     return install(tmp_path / "site-packages")
 
 
-def target(root: Path, *patches: Patch) -> Target:
+def target(root: Path, *patches: Patch) -> PatchTarget:
     tree = host_tree(root, root.parent / "ledger")
-    return Target(tree, str(root / "sglang"), patches, {"pool_class": "MLATokenToKVPool"})
+    return PatchTarget(tree, str(root / "sglang"), patches, {"pool_class": "MLATokenToKVPool"})
 
 
 def source(root: Path) -> str:
@@ -53,14 +53,14 @@ def source(root: Path) -> str:
 def test_each_is_planned_on_the_result_of_those_before(root: Path) -> None:
     both = target(root, FIRST, SECOND)
     (_, first), (_, second) = survey(both)
-    assert (first.state, second.state) == (State.APPLICABLE, State.APPLICABLE)
+    assert (first.state, second.state) == (PlanState.APPLICABLE, PlanState.APPLICABLE)
     assert second.edits[0].before == first.edits[0].after
     assert source(root) == BACKEND_SOURCE
 
     changes = apply_all(both, survey(both))
     assert [(change.patch, change.new) for change in changes] == [(FIRST.id, True), ("second", True)]
     assert source(root).encode() == second.edits[0].after
-    assert [plan.state for _, plan in survey(both)] == [State.APPLIED, State.APPLIED]
+    assert [plan.state for _, plan in survey(both)] == [PlanState.APPLIED, PlanState.APPLIED]
 
     assert not any(change.new for change in apply_all(both, survey(both)))
     for change in reversed(changes):
@@ -71,15 +71,15 @@ def test_each_is_planned_on_the_result_of_those_before(root: Path) -> None:
 def test_one_that_is_applied_stays_so_when_another_is_planned_on_its_file(root: Path) -> None:
     apply_all(target(root, SECOND), survey(target(root, SECOND)))
     (_, first), (_, second) = survey(target(root, FIRST, SECOND))
-    assert (first.state, second.state) == (State.APPLICABLE, State.APPLIED)
+    assert (first.state, second.state) == (PlanState.APPLICABLE, PlanState.APPLIED)
 
 
 def test_two_that_want_the_same_place_are_a_conflict(root: Path) -> None:
     both = target(root, FIRST, RIVAL)
     (_, first), (_, rival) = survey(both)
-    assert (first.state, rival.state) == (State.APPLICABLE, State.AMBIGUOUS)
+    assert (first.state, rival.state) == (PlanState.APPLICABLE, PlanState.AMBIGUOUS)
     assert f"it conflicts with {FIRST.id}, on whose result it is not-affected" in rival.reason
-    assert [plan.state for _, plan in survey(target(root, RIVAL))] == [State.APPLICABLE]
+    assert [plan.state for _, plan in survey(target(root, RIVAL))] == [PlanState.APPLICABLE]
 
 
 def test_when_one_fails_those_before_are_taken_back(root: Path) -> None:
@@ -117,6 +117,6 @@ def test_a_file_that_was_changed_by_hand_is_said_to_be(root: Path) -> None:
     transaction.rollback(both.tree, transaction.status(both.tree)[0].id)
     module_path(root, BACKEND).write_text(BACKEND_SOURCE.replace("# the width", "# a width"))
     (_, first), (_, second) = survey(both)
-    assert first.state is State.APPLICABLE
+    assert first.state is PlanState.APPLICABLE
     assert first.notes == second.notes
     assert "was changed by hand since sglang was installed" in first.notes[0]

@@ -22,9 +22,9 @@ from tests.patching.hosts import Host, host_tree
 from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
 from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
 from triage.patching import transaction
-from triage.patching.ledger import Change
+from triage.patching.ledger import PatchChange
 from triage.patching.load import find_patch
-from triage.patching.model import Plan, State
+from triage.patching.model import Plan, PlanState
 from triage.patching.transaction import HostTree
 
 PATCH = find_patch("sglang-triton-value-head-dim")
@@ -52,7 +52,7 @@ def plan(tree: HostTree) -> Plan:
     return tree.fresh().plan(PATCH, MLA)
 
 
-def apply(tree: HostTree) -> Change:
+def apply(tree: HostTree) -> PatchChange:
     return transaction.apply(tree, PATCH, plan(tree), MLA)
 
 
@@ -71,14 +71,14 @@ def test_apply_and_roll_back(root: Path, tree: HostTree, ledger: Path) -> None:
     assert path.read_bytes() == OLD.replace(
         b".get_value_buffer(0)", b".get_value_buffer(model_runner.token_to_kv_pool.start_layer)"
     )
-    assert plan(tree).state is State.APPLIED
+    assert plan(tree).state is PlanState.APPLIED
     assert [item.id for item in transaction.status(tree)] == [change.id]
     assert litter(root) == []
 
     reverted = transaction.rollback(tree, change.id)
     assert (reverted.state, reverted.new) == ("reverted", True)
     assert path.read_bytes() == OLD
-    assert plan(tree).state is State.APPLICABLE
+    assert plan(tree).state is PlanState.APPLICABLE
     assert litter(root) == []
 
 
@@ -156,7 +156,7 @@ def test_a_symlinked_tree_is_recorded_where_it_is(root: Path, ledger: Path, tmp_
     alias.symlink_to(root)
     change = apply(host_tree(alias, ledger))
     assert change.files[0].path == str(backend(root))
-    assert plan(host_tree(root, ledger)).state is State.APPLIED
+    assert plan(host_tree(root, ledger)).state is PlanState.APPLIED
 
 
 def test_stale_bytecode_is_gone(root: Path, tree: HostTree) -> None:
@@ -189,7 +189,7 @@ def test_a_rollback_of_a_file_that_changed_since_is_refused(root: Path, tree: Ho
     change = apply(tree)
     edited = backend(root).read_bytes() + b"# edited\n"
     backend(root).write_bytes(edited)
-    assert plan(tree).state is State.DRIFTED
+    assert plan(tree).state is PlanState.DRIFTED
     with pytest.raises(RefusedError, match="has changed since"):
         transaction.rollback(tree, change.id)
     assert backend(root).read_bytes() == edited
@@ -199,7 +199,7 @@ def test_a_rollback_of_a_file_that_changed_since_is_refused(root: Path, tree: Ho
 def test_a_reinstalled_package_can_be_patched_again(root: Path, tree: HostTree) -> None:
     first = apply(tree)
     install(root)
-    assert plan(tree).state is State.APPLICABLE
+    assert plan(tree).state is PlanState.APPLICABLE
     second = apply(tree)
     with pytest.raises(RefusedError, match="changed the same file later") as caught:
         transaction.rollback(tree, first.id)
@@ -211,13 +211,13 @@ def test_a_reinstalled_package_can_be_patched_again(root: Path, tree: HostTree) 
 def test_an_upgrade_makes_the_old_change_history(root: Path, tree: HostTree) -> None:
     apply(tree)
     install(root, version="0.5.12", triton_backend=BACKEND_SOURCE + "# 0.5.12\n")
-    assert plan(tree).state is State.APPLICABLE
+    assert plan(tree).state is PlanState.APPLICABLE
     assert [(item.version, item.installed) for item in transaction.status(tree)] == [("0.5.11", "0.5.12")]
     assert apply(tree).version == "0.5.12"
 
 
-@pytest.mark.parametrize("state", sorted(set(State) - {State.APPLICABLE, State.APPLIED}))
-def test_only_applicable_can_be_applied(root: Path, tree: HostTree, state: State) -> None:
+@pytest.mark.parametrize("state", sorted(set(PlanState) - {PlanState.APPLICABLE, PlanState.APPLIED}))
+def test_only_applicable_can_be_applied(root: Path, tree: HostTree, state: PlanState) -> None:
     with pytest.raises(RefusedError, match=state.value):
         transaction.apply(tree, PATCH, Plan(PATCH.id, state, "because"), MLA)
     assert backend(root).read_bytes() == OLD
@@ -225,7 +225,7 @@ def test_only_applicable_can_be_applied(root: Path, tree: HostTree, state: State
 
 def test_an_open_question_is_not_applied(root: Path, tree: HostTree) -> None:
     planned = tree.plan(PATCH)
-    assert planned.state is State.APPLICABLE
+    assert planned.state is PlanState.APPLICABLE
     with pytest.raises(RefusedError, match="pool class that serves is not known"):
         transaction.apply(tree, PATCH, planned)
     assert backend(root).read_bytes() == OLD
@@ -447,7 +447,7 @@ class TestCutShort:
             self.attempt(tree, plan(tree))
             host.at = 0
             assert apply(tree).state == "applied"
-            assert plan(tree).state is State.APPLIED
+            assert plan(tree).state is PlanState.APPLIED
             self.reset(root, ledger)
 
     def test_a_file_that_somebody_changed_after_the_cut_is_left_alone(

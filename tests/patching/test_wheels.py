@@ -13,7 +13,7 @@ from tests.patching.wheels import WheelTree, wheel
 from triage.patching import inspect, transaction
 from triage.patching.edits import look
 from triage.patching.load import find_patch
-from triage.patching.model import FileEdit, Plan, SourceFile, State
+from triage.patching.model import FileEdit, Plan, PlanState, SourceFile
 from triage.patching.plan import plan_patch
 from triage.patching.source import parse
 
@@ -22,9 +22,9 @@ BACKEND = "sglang.srt.layers.attention.triton_backend"
 POOLS = ("sglang.srt.mem_cache.memory_pool", "sglang.srt.mem_cache.swa_memory_pool")
 RECEIVER = b"model_runner.token_to_kv_pool"
 
-BLOCKED, APPLICABLE, FIXED = State.BLOCKED, State.APPLICABLE, State.FIXED_UPSTREAM
+BLOCKED, APPLICABLE, FIXED = PlanState.BLOCKED, PlanState.APPLICABLE, PlanState.FIXED_UPSTREAM
 # version -> line of the site, state with MLA and MHA pools, with SWAKVPool, and is any pool of the tree safe
-MATRIX: dict[str, tuple[int, State, State | None, bool | None]] = {
+MATRIX: dict[str, tuple[int, PlanState, PlanState | None, bool | None]] = {
     "0.4.6.post1": (143, BLOCKED, None, False),  # no pipeline parallelism yet
     "0.4.6.post2": (143, APPLICABLE, None, True),
     "0.4.9": (115, APPLICABLE, BLOCKED, None),

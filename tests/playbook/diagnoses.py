@@ -7,9 +7,8 @@ import json
 from triage.evidence.model import Deployment, Layout, Origin
 from triage.logs.model import Fault, Frame, Incident, Position
 from triage.report.json import diagnosis
-from triage.rules.diagnosis import Diagnosis, Remedy, Verdict
-from triage.rules.diagnosis import Finding as Step
-from triage.workflows.diagnose import Finding, Report
+from triage.rules.diagnosis import CheckResult, Diagnosis, IncidentVerdict, Remedy
+from triage.workflows.diagnose import DiagnosedIncident, Report
 
 PATCH = Remedy(
     "patch", "sglang-pp-start-layer", "ask for the stage's own first layer", "triage patch ...", helps=True
@@ -49,12 +48,12 @@ def incident(certainty, *remedies, outcome="confirmed"):
         outcome,
         "a stage is asked for a layer that it does not own",
         "because",
-        (Step("probe", "pass", "the call is there"),),
+        (CheckResult("probe", "pass", "the call is there"),),
         remedies,
     )
     category = "pp-rank-assumption" if certainty != "unknown" else "unknown"
-    return Finding(
+    return DiagnosedIncident(
         Incident("i1", "f1", None, None, fault, (fault,)),
         (explained,) if remedies else (),
-        Verdict(category, certainty),
+        IncidentVerdict(category, certainty),
     )

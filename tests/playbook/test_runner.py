@@ -8,7 +8,7 @@ import pytest
 
 from tests.playbook.hosts import Host, failed, statuses
 from triage.common.errors import ExitCode, RefusedError, UnreachableError, UsageError
-from triage.playbook.model import ConsentAsked, Done, Failed, Refused, Retried, Skipped, Started
+from triage.playbook.model import ConsentAsked, Done, Failed, Retried, Skipped, StepRefused, StepStarted
 
 CHANGE = """
 - {name: look, do: diagnose, register: seen}
@@ -37,7 +37,7 @@ def test_steps_run_in_order_with_their_arguments(playbook):
         ("verify", {"concurrency": 8}),
     ]
     assert (result.status, result.exit_code, result.reason) == ("done", ExitCode.OK, "")
-    assert [type(event) for event in host.events] == [Started, Done] * 3
+    assert [type(event) for event in host.events] == [StepStarted, Done] * 3
 
 
 def test_a_step_is_skipped_when_its_condition_does_not_hold(playbook):
@@ -171,7 +171,7 @@ def test_consent_is_asked_for_and_a_refusal_ends_the_run(playbook):
     assert asked == [ConsentAsked("change", "patch", "gpu01", {"id": "p"})]
     assert host.verbs == ["diagnose"]
     assert (result.status, result.exit_code) == ("refused", ExitCode.REFUSED)
-    assert host.events[-1] == Refused("change")
+    assert host.events[-1] == StepRefused("change")
 
 
 def test_with_consent_it_goes_on(playbook):

@@ -26,9 +26,9 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, POOL, install, module_
 from triage.common.errors import RefusedError, UnreachableError
 from triage.patching import transaction
 from triage.patching.load import find_patch
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.patching.schema import Patch
-from triage.patching.target import Target, apply_all, survey
+from triage.patching.target import PatchTarget, apply_all, survey
 from triage.patching.transaction import HostTree
 from triage.remote import patch_agent
 
@@ -81,8 +81,8 @@ class TestWhatIsNotSource:
                 archive.write(file, file.relative_to(root))
         assert host_tree(egg, ledger).search("sglang", ["def"], [])[2][0][0] == str(egg)
         for place in (egg, egg / "src"):
-            ((_, plan),) = survey(Target(host_tree(place, ledger), f"{place}/sglang", (PATCH,)))
-            assert (plan.state, str(egg) in plan.reason) == (State.UNREADABLE, True)
+            ((_, plan),) = survey(PatchTarget(host_tree(place, ledger), f"{place}/sglang", (PATCH,)))
+            assert (plan.state, str(egg) in plan.reason) == (PlanState.UNREADABLE, True)
             assert "archive" in plan.reason
 
     @pytest.mark.parametrize("name", [".so", ".abi3.so", importlib.machinery.EXTENSION_SUFFIXES[0]])
@@ -92,19 +92,19 @@ class TestWhatIsNotSource:
         compiled = path.with_suffix(name)
         compiled.write_bytes(b"\x7fELF")
         plan = tree.plan(PATCH, MLA)
-        assert (plan.state, str(compiled) in plan.reason) == (State.UNREADABLE, True)
+        assert (plan.state, str(compiled) in plan.reason) == (PlanState.UNREADABLE, True)
 
     def test_bytecode_without_source_is_no_absent_module(self, tree: HostTree, path: Path) -> None:
         py_compile.compile(str(path), cfile=str(path.with_suffix(".pyc")), doraise=True)
-        assert tree.plan(PATCH, MLA).state is State.APPLICABLE  # source comes first
+        assert tree.plan(PATCH, MLA).state is PlanState.APPLICABLE  # source comes first
         path.unlink()
         plan = tree.fresh().plan(PATCH, MLA)
-        assert (plan.state, "not source" in plan.reason) == (State.UNREADABLE, True)
+        assert (plan.state, "not source" in plan.reason) == (PlanState.UNREADABLE, True)
 
     def test_a_pipe_is_not_waited_for(self, tree: HostTree, path: Path) -> None:
         path.unlink()
         os.mkfifo(path)
-        assert tree.plan(PATCH, MLA).state is State.UNREADABLE
+        assert tree.plan(PATCH, MLA).state is PlanState.UNREADABLE
 
 
 def whole(record: dict[str, Any], **changes: Any) -> str:
@@ -310,7 +310,7 @@ class TestLinks:
         path.unlink()
         path.symlink_to(secret)
         plan = tree.plan(PATCH, MLA)
-        assert (plan.state, f"a link to {secret}" in plan.reason) == (State.UNREADABLE, True)
+        assert (plan.state, f"a link to {secret}" in plan.reason) == (PlanState.UNREADABLE, True)
         files, _, unread = tree.search("sglang", ["private key"], [])
         assert (files, [file for file, _ in unread]) == ((), [str(path)])
 
@@ -401,7 +401,7 @@ class TestTwoFiles:
         self, root: Path, ledger: Path, paths: tuple[Path, Path]
     ) -> None:
         host = Host()
-        target = Target(host_tree(root, ledger, host), f"{root}/sglang", (OF_TWO_FILES,))
+        target = PatchTarget(host_tree(root, ledger, host), f"{root}/sglang", (OF_TWO_FILES,))
         old = [path.read_bytes() for path in paths]
         new = [
             old[0].replace(b"get_value_buffer(0)", b"get_value_buffer(1)"),
@@ -416,7 +416,7 @@ class TestTwoFiles:
                 break
             shutil.rmtree(ledger)
         ((_, plan),) = survey(target)
-        assert (plan.state, "cut short" in plan.reason) == (State.AMBIGUOUS, True)
+        assert (plan.state, "cut short" in plan.reason) == (PlanState.AMBIGUOUS, True)
         (change,) = apply_all(target, survey(target, settle=True))
         assert (change.state, change.new) == ("applied", True)
         assert [path.read_bytes() for path in paths] == new

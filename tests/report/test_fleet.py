@@ -4,11 +4,11 @@ from triage.evidence.model import Deployment, Origin
 from triage.hosts.inventory.inventory import Host
 from triage.report.fleet import NAMED, lines
 from triage.workflows.diagnose import Report
-from triage.workflows.fleet import Outcome
+from triage.workflows.fleet import HostOutcome
 
 
-def well(name: str, *notes: str) -> Outcome[Report]:
-    return Outcome(Host(name), Report(Origin("host", name), Deployment("kimi"), (), notes=notes))
+def well(name: str, *notes: str) -> HostOutcome[Report]:
+    return HostOutcome(Host(name), Report(Origin("host", name), Deployment("kimi"), (), notes=notes))
 
 
 def test_what_was_not_read_of_hosts_that_seem_well_is_told_once() -> None:

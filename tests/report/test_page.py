@@ -31,9 +31,9 @@ from triage.report import links as rendered_links
 from triage.report.documents import FLEET, KINDS, PLAIN, ROLLOUT, RUN, cleaned
 from triage.report.markdown import markdown
 from triage.report.page import charts, lanes, page
-from triage.verify.model import Change, Load, Phase, Request, Start
-from triage.workflows.bench import Bench, Measured
-from triage.workflows.fleet import Outcome
+from triage.verify.model import Load, MetricChange, Request, Start, StartPhase
+from triage.workflows.bench import Bench, MeasuredLayout
+from triage.workflows.fleet import HostOutcome
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    pool.get_value_buffer(0)\n+    pool.get_value_buffer(1)\n"
 PATCH = {
@@ -63,8 +63,8 @@ def verification() -> dict[str, Any]:
     loads = tuple(
         Load(level, 8, 5, "usage", 1.0, requests(1, 0.05 * level, 0.01 * level)) for level in (1, 4)
     )
-    start = Start("i", 1, True, 40.0, (Phase("weights", 10.0), Phase("KV cache", 30.0)))
-    change = Change("decode rate", "tok/s", 1, 20.0, 25.0, 0.05, "better")
+    start = Start("i", 1, True, 40.0, (StartPhase("weights", 10.0), StartPhase("KV cache", 30.0)))
+    change = MetricChange("decode rate", "tok/s", 1, 20.0, 25.0, 0.05, "better")
     more: dict[str, Any] = {"loads": loads, "start": start, "notes": ("a note",), "changes": (change,)}
     measured = result(figures(20.0, 80.0), **more)
     return cleaned(rendered.verification(measured, None))
@@ -88,8 +88,8 @@ def run() -> dict[str, Any]:
 def bench() -> dict[str, Any]:
     slow = result(figures(20.0, 80.0), verdict="failed", reason="it died")
     measured = (
-        Measured(Layout(tp=8), slow, "confirmed: the layer"),
-        Measured(Layout(pp=8), result(figures(25.0, 90.0))),
+        MeasuredLayout(Layout(tp=8), slow, "confirmed: the layer"),
+        MeasuredLayout(Layout(pp=8), result(figures(25.0, 90.0))),
     )
     found = Bench("kimi", Layout(tp=8), measured, Layout(pp=8), "only pp8 became ready", ("a note",))
     return cleaned(rendered_bench.document(found))
@@ -97,9 +97,9 @@ def bench() -> dict[str, Any]:
 
 def fleet() -> dict[str, Any]:
     outcomes = [
-        *(Outcome(Host(name), value=report()) for name in ("gpu01", "gpu02")),
-        Outcome(Host("gpu03"), value=replace(report(), incidents=())),
-        Outcome(Host("gpu04"), error=UnreachableError("reaching", "gpu04", "no route", "ping gpu04")),
+        *(HostOutcome(Host(name), value=report()) for name in ("gpu01", "gpu02")),
+        HostOutcome(Host("gpu03"), value=replace(report(), incidents=())),
+        HostOutcome(Host("gpu04"), error=UnreachableError("reaching", "gpu04", "no route", "ping gpu04")),
     ]
     return cleaned(rendered_fleet.document(outcomes))
 
@@ -111,7 +111,7 @@ def rollout() -> dict[str, Any]:
 
 
 def links() -> dict[str, Any]:
-    return cleaned(rendered_links.document(rendered_links.Told(LINKS, SHAPE, {"tp3": 26.0})))
+    return cleaned(rendered_links.document(rendered_links.LinksResult(LINKS, SHAPE, {"tp3": 26.0})))
 
 
 class Tags(HTMLParser):

@@ -23,10 +23,9 @@ from triage.report import json as rendered
 from triage.report.markdown import markdown
 from triage.report.page import page
 from triage.report.text import lines, render
-from triage.rules.diagnosis import Diagnosis, Excerpt, Remedy, Table, Verdict
-from triage.rules.diagnosis import Finding as Step
+from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, IncidentVerdict, Remedy
 from triage.workflows import diagnose
-from triage.workflows.diagnose import Finding, Report
+from triage.workflows.diagnose import DiagnosedIncident, Report
 from triage.workflows.unit_record import Restarts
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -47,7 +46,7 @@ VICTIM = fault(
 )
 BENIGN = fault("Warning", "looks ill", role="benign")
 EXCERPT = Excerpt(SITE.file, ((119, "else:", False), (120, "  x[0]", True)))
-TABLE = Table(("stage", "in the log"), (("PP0", ""), ("PP11", "raised")))
+TABLE = EvidenceTable(("stage", "in the log"), (("PP0", ""), ("PP11", "raised")))
 CONFIRMED = Diagnosis(
     rule="sglang-pp-value-head-dim",
     category="pp-rank-assumption",
@@ -57,13 +56,13 @@ CONFIRMED = Diagnosis(
     explanation="A first paragraph that is long enough to be broken into lines, because a terminal is only "
     "so many characters wide.\n\nA second one.",
     findings=(
-        Step("log", "pass", "IndexError on PP3"),
-        Step("probe", "pass", "the line stands", (EXCERPT,)),
-        Step("probe", "pass", "and again", (EXCERPT,)),
-        Step("probe", "missing", "a thing that is not known", command="triage capture gpu01 -o CASE"),
-        Step("probe", "missing", "another", command="triage capture gpu01 -o CASE"),
-        Step("probe", "pass", "the arithmetic", table=TABLE),
-        Step("falsifier", "pass", "no OOM kill"),
+        CheckResult("log", "pass", "IndexError on PP3"),
+        CheckResult("probe", "pass", "the line stands", (EXCERPT,)),
+        CheckResult("probe", "pass", "and again", (EXCERPT,)),
+        CheckResult("probe", "missing", "a thing that is not known", command="triage capture gpu01 -o CASE"),
+        CheckResult("probe", "missing", "another", command="triage capture gpu01 -o CASE"),
+        CheckResult("probe", "pass", "the arithmetic", table=TABLE),
+        CheckResult("falsifier", "pass", "no OOM kill"),
     ),
     remedies=(
         Remedy("patch", "p", "it will not help", "", "", "blocked: no", helps=False),
@@ -72,26 +71,26 @@ CONFIRMED = Diagnosis(
     ),
 )  # fmt: skip
 REFUTED = Diagnosis(
-    "other-rule", "nccl", "cause", "refuted", "t", "e", (Step("probe", "fail", "it is not so"),), ()
+    "other-rule", "nccl", "cause", "refuted", "t", "e", (CheckResult("probe", "fail", "it is not so"),), ()
 )
 STORY_INCIDENT = replace(
     incident(FIRST, VICTIM, BENIGN), silent_ranks=("PP0", "PP1"), phase="Memory pool end", count=3
 )
 OTHER = Deployment("vllm.service", "vllm", "systemd", "vllm it's.service", "active", "success")
-SURE = Verdict("pp-rank-assumption", "confirmed")
-UNKNOWN = Verdict("unknown", "unknown")
+SURE = IncidentVerdict("pp-rank-assumption", "confirmed")
+UNKNOWN = IncidentVerdict("unknown", "unknown")
 
 
 def report(
     of: Incident = STORY_INCIDENT,
     diagnoses: tuple[Diagnosis, ...] = (CONFIRMED, REFUTED),
-    verdict: Verdict = SURE,
+    verdict: IncidentVerdict = SURE,
     **more: Any,
 ) -> Report:
     deployment = replace(STORY, state="failed", started="2026-05-12T14:03:50+00:00")
     return Report(**{
         "origin": Origin("host", "gpu01"), "deployment": deployment,
-        "incidents": (Finding(of, diagnoses, verdict),), **more,
+        "incidents": (DiagnosedIncident(of, diagnoses, verdict),), **more,
     })  # fmt: skip
 
 
@@ -173,7 +172,7 @@ def test_a_plain_process_beside_it_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("certainty", ["confirmed", "likely", "possible"])
 def test_how_sure(certainty: Any) -> None:
-    shown = report(verdict=Verdict("pp-rank-assumption", certainty))
+    shown = report(verdict=IncidentVerdict("pp-rank-assumption", certainty))
     assert f"WHY  {certainty}: the backend asks for layer 0" in printed(shown)
 
 

@@ -30,7 +30,7 @@ from tests.rules.world import (
 from triage.evidence.model import Deployment, Layout
 from triage.logs.model import Incident
 from triage.patching.model import SourceTree
-from triage.rules.diagnosis import Diagnosis, Finding, Verdict
+from triage.rules.diagnosis import CheckResult, Diagnosis, IncidentVerdict
 from triage.rules.engine import diagnose, verdict
 from triage.rules.load import load_rules
 from triage.rules.schema import Rule
@@ -235,11 +235,13 @@ def test_verdict(diagnoses: list[Diagnosis], certainty: str) -> None:
 
 def test_what_speaks_against_a_cause_that_cannot_be_checked_leaves_it_possible() -> None:
     doubted = replace(
-        says("cause", "unproven"), findings=(Finding("probe", "missing", "", against=True),), rule="doubted"
+        says("cause", "unproven"),
+        findings=(CheckResult("probe", "missing", "", against=True),),
+        rule="doubted",
     )
     assert verdict(FOUND, (doubted,)).certainty == "possible"
     other = says("cause", "unproven", "gpu-oom")
-    assert verdict(FOUND, (other, doubted)) == Verdict("gpu-oom", "likely")
+    assert verdict(FOUND, (other, doubted)) == IncidentVerdict("gpu-oom", "likely")
 
 
 def test_the_story_s_words_from_two_stages_alone_are_possible_at_most() -> None:
@@ -248,7 +250,7 @@ def test_the_story_s_words_from_two_stages_alone_are_possible_at_most() -> None:
     log = Deployment("log", engine="sglang", layout=Layout(pp=2))
     found = diagnose(of, log, Answers(kind="log"), Tree(), [STORY_RULE], PATCHES)
     assert [item.outcome for item in found] == ["unproven"]
-    assert verdict(of, found) == Verdict("pp-rank-assumption", "possible")
+    assert verdict(of, found) == IncidentVerdict("pp-rank-assumption", "possible")
     first, patch, *_ = found[0].remedies
     assert (first.kind, first.command) == ("action", "triage diagnose HOST")
     assert (patch.kind, patch.command) == ("patch", "triage patch HOST --id sglang-triton-value-head-dim")
@@ -267,7 +269,7 @@ def test_the_story_is_confirmed_on_the_released_source() -> None:
     found = story(sglang("0.5.11"))
     assert [finding.result for finding in found.findings] == ["pass"] * 7
     assert found.outcome == "confirmed"
-    assert verdict(STORY_INCIDENT, (found,)) == Verdict("pp-rank-assumption", "confirmed")
+    assert verdict(STORY_INCIDENT, (found,)) == IncidentVerdict("pp-rank-assumption", "confirmed")
 
 
 def test_a_stage_that_the_arithmetic_lets_live_refutes_it() -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from tests.rules.world import fault, frame, incident, rule
 from triage.logs.model import Fault
-from triage.rules.match import MATCHED_CHARS, Match, match
+from triage.rules.match import MATCHED_CHARS, SignatureMatch, match
 
 
-def matched(signature: dict[str, Any], found: Fault, facts: dict[str, str] | None = None) -> Match | None:
+def matched(
+    signature: dict[str, Any], found: Fault, facts: dict[str, str] | None = None
+) -> SignatureMatch | None:
     return match(rule(signature=signature), incident(found, facts=facts), found)
 
 

@@ -34,13 +34,13 @@ from triage.evidence.model import Deployment, Layout
 from triage.logs.model import Frame
 from triage.rules import probes
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 
 PATCH = "sglang-triton-value-head-dim"
 LOG = Answers(kind="log")
 
 
-def ask(check: str, at: Context, **keys: Any) -> Finding:
+def ask(check: str, at: Context, **keys: Any) -> CheckResult:
     """The finding of one probe of a rule whose signature names two frames."""
     named = {"exception": ".", "frames": [{"as": "site"}, {"as": "accessor"}]}
     probe = {"check": check, "says": "it holds", **keys}
@@ -51,7 +51,7 @@ def released(**changes: Any) -> Context:
     return context(**{"tree": sglang("0.5.11"), **changes})
 
 
-def meant(finding: Finding) -> list[tuple[str, list[int]]]:
+def meant(finding: CheckResult) -> list[tuple[str, list[int]]]:
     """The lines of each excerpt that are pointed at."""
     return [
         (excerpt.path, [number for number, _, is_meant in excerpt.lines if is_meant])
@@ -243,7 +243,7 @@ def test_an_argument_that_was_changed_since_the_run(now: str, says: str) -> None
 # The arithmetic of pipeline stages.
 
 
-def staged(**changes: Any) -> Finding:
+def staged(**changes: Any) -> CheckResult:
     return ask("stages", released(**changes), layer=0)
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from triage.patching.model import Site, SourceFile
 from triage.scan import cache, run
-from triage.scan.cache import Kept
-from triage.scan.model import Finding
+from triage.scan.cache import CachedFindings
+from triage.scan.model import ScanFinding
 from triage.scan.read import Sources
 
 FILE = SourceFile("m", "/a/m.py", b"x = 1\n")
 MOVED = SourceFile("n", "/b/n.py", FILE.data)
-FOUND = (Finding("layer-zero", "high", Site("/a/m.py", 1, 2, "code"), "A.f"),)
+FOUND = (ScanFinding("layer-zero", "high", Site("/a/m.py", 1, 2, "code"), "A.f"),)
 
 
 @pytest.fixture(autouse=True)
@@ -25,52 +25,52 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_is_known_by_its_content_wherever_it_is() -> None:
-    Kept().remember([(FILE, FOUND)])
-    assert Kept().recall(FILE) == FOUND
-    (moved,) = Kept().recall(MOVED) or ()
-    assert isinstance(moved, Finding)
+    CachedFindings().remember([(FILE, FOUND)])
+    assert CachedFindings().recall(FILE) == FOUND
+    (moved,) = CachedFindings().recall(MOVED) or ()
+    assert isinstance(moved, ScanFinding)
     assert (moved.site.path, moved.site.line, moved.where) == ("/b/n.py", 1, "A.f")
-    assert Kept().recall(SourceFile("m", "/a/m.py", b"x = 2\n")) is None
+    assert CachedFindings().recall(SourceFile("m", "/a/m.py", b"x = 2\n")) is None
 
 
 def test_nothing_found_and_not_readable_are_answers_too() -> None:
     other = SourceFile("o", "/o.py", b"(")
-    Kept().remember([(FILE, ()), (other, "line 1: '(' was never closed")])
-    assert Kept().recall(FILE) == ()
-    assert Kept().recall(other) == "line 1: '(' was never closed"
+    CachedFindings().remember([(FILE, ()), (other, "line 1: '(' was never closed")])
+    assert CachedFindings().recall(FILE) == ()
+    assert CachedFindings().recall(other) == "line 1: '(' was never closed"
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"a": [[1]]}', b'{"a": 1}', b"\xff", b" " * (9 << 20)])
 def test_what_is_broken_is_nothing_and_is_replaced(data: bytes) -> None:
-    Kept().path.parent.mkdir(parents=True)
-    Kept().path.write_bytes(data)
-    kept = Kept()
+    CachedFindings().path.parent.mkdir(parents=True)
+    CachedFindings().path.write_bytes(data)
+    kept = CachedFindings()
     assert kept.recall(FILE) is None
     kept.remember([(FILE, FOUND)])
-    assert Kept().recall(FILE) == FOUND
+    assert CachedFindings().recall(FILE) == FOUND
 
 
 def test_two_at_a_time_keep_both() -> None:
-    one, other = Kept(), Kept()
+    one, other = CachedFindings(), CachedFindings()
     one.remember([(FILE, FOUND)])
     other.remember([(SourceFile("o", "/o.py", b"y"), ())])
-    assert Kept().recall(FILE) == FOUND
-    assert len(Kept().known) == 2
+    assert CachedFindings().recall(FILE) == FOUND
+    assert len(CachedFindings().known) == 2
 
 
 def test_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MANY", 3)
     files = [SourceFile("m", "/m.py", b"%d" % number) for number in range(5)]
     for file in files:
-        Kept().remember([(file, ())])
-    assert [Kept().recall(file) for file in files] == [None, None, (), (), ()]
+        CachedFindings().remember([(file, ())])
+    assert [CachedFindings().recall(file) for file in files] == [None, None, (), (), ()]
 
 
 def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    Kept().remember([(FILE, FOUND)])
-    assert Kept().recall(FILE) is None
+    CachedFindings().remember([(FILE, FOUND)])
+    assert CachedFindings().recall(FILE) is None
 
 
 @pytest.mark.parametrize("shared", [0, 1 << 30])

@@ -12,7 +12,7 @@ from tests.patching.wheels import WheelTree, wheel
 from triage.patching.load import load_patches
 from triage.patching.model import Site, SourceFile
 from triage.patching.source import Unparsable
-from triage.scan.model import Scan
+from triage.scan.model import ScanResult
 from triage.scan.prefilter import may_hold
 from triage.scan.read import Sources
 from triage.scan.run import scan
@@ -29,7 +29,7 @@ def _nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @functools.cache
-def scanned(version: str, package: str = "sglang") -> Scan:
+def scanned(version: str, package: str = "sglang") -> ScanResult:
     return scan("/site-packages", package, *sources(version, package), load_patches(), {})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from triage.verify.layouts.bench_progress import Kept
+from triage.verify.layouts.bench_progress import BenchProgress
 
 
 def bench(*layouts: tuple[str, object]) -> dict[str, Any]:
@@ -17,27 +17,27 @@ def bench(*layouts: tuple[str, object]) -> dict[str, Any]:
 
 
 def test_what_was_measured_is_there_after_each_layout(tmp_path: Path):
-    kept = Kept("gpu01", "kimi/a.service", tmp_path)
+    kept = BenchProgress("gpu01", "kimi/a.service", tmp_path)
     assert (str(kept), kept.rates()) == ("", {})
     kept.write(bench(("tp8", 26.5)))
     kept.write(bench(("tp8", 26.5), ("pp8", None)))
     assert json.loads(kept.path.read_text())["layouts"][1]["name"] == "pp8"
     assert str(kept) == f"; what tp8, pp8 did is in {kept.path}"
-    assert Kept("gpu01", "kimi/a.service", tmp_path).rates() == {"tp8": 26.5}
-    assert Kept("gpu02", "kimi/a.service", tmp_path).rates() == {}
+    assert BenchProgress("gpu01", "kimi/a.service", tmp_path).rates() == {"tp8": 26.5}
+    assert BenchProgress("gpu02", "kimi/a.service", tmp_path).rates() == {}
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "5", '{"schema": "triage.bench/1"}', '{"schema": "triage.bench/1", "layouts": [1]}']
 )
 def test_what_is_none_of_ours_has_no_rates(tmp_path: Path, text: str):
-    kept = Kept("gpu01", "kimi", tmp_path)
+    kept = BenchProgress("gpu01", "kimi", tmp_path)
     kept.path.write_text(text)
     assert kept.rates() == {}
 
 
 def test_where_it_cannot_be_kept_that_is_said(tmp_path: Path):
     (tmp_path / "file").touch()
-    kept = Kept("gpu01", "kimi", tmp_path / "file")
+    kept = BenchProgress("gpu01", "kimi", tmp_path / "file")
     kept.write(bench(("tp8", 26.5)))
     assert str(kept).startswith("; what tp8 did could not be kept: writing")

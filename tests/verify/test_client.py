@@ -12,7 +12,7 @@ from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.load.client import Client, Completion, Reply, client_of, load_of
-from triage.verify.load.plan import Shape, planned
+from triage.verify.load.plan import LoadShape, planned
 
 
 def client(port: int, python: str = sys.executable, host: str = "127.0.0.1") -> Client:
@@ -31,7 +31,7 @@ def test_a_load_is_what_the_server_counted():
     with FakeServer() as server:
         mine = client(server.port)
         like = mine.complete(("a b",), 4)
-        load = mine.load(like, Shape(4, 2, (6, 6), (5, 5)), seed="s", deadline=30)
+        load = mine.load(like, LoadShape(4, 2, (6, 6), (5, 5)), seed="s", deadline=30)
     assert like.requests[0].text == " a a a a"
     assert (load.concurrency, load.prompt_tokens, load.max_tokens) == (2, 6, 5)
     assert (load.token_source, load.api, load.ignore_eos) == ("usage", "completions", True)
@@ -41,7 +41,7 @@ def test_a_load_is_what_the_server_counted():
 
 
 def test_every_request_is_kept_with_what_it_asked_for():
-    shape = Shape(6, 4, (2, 40), (3, 9), 200.0)
+    shape = LoadShape(6, 4, (2, 40), (3, 9), 200.0)
     with FakeServer(ttft=0.0, itl=0.0) as server:
         mine = client(server.port)
         load = mine.load(mine.complete(("a",), 4), shape, seed="s", deadline=30)
@@ -68,14 +68,14 @@ def test_answers_that_are_missing_make_no_sense():
 
 
 def test_a_server_that_counts_nothing_has_its_chunks_counted():
-    load = load_of(reply(answer(None), answer(None)), Shape(2, 1, (5, 5), (3, 3)))
+    load = load_of(reply(answer(None), answer(None)), LoadShape(2, 1, (5, 5), (3, 3)))
     assert load.token_source == "chunks"
     assert [(one.output_tokens, one.error) for one in load.requests] == [(3, ""), (3, "")]
 
 
 def test_a_count_that_is_missing_in_some_answers_only_is_a_failure():
     three = reply(answer(8), answer(None), answer(None, "timed out: in 5 s"))
-    load = load_of(three, Shape(3, 1, (5, 5), (3, 3)))
+    load = load_of(three, LoadShape(3, 1, (5, 5), (3, 3)))
     assert load.token_source == "usage"
     assert [one.error for one in load.requests] == ["", "no usage", "timed out: in 5 s"]
 
@@ -84,7 +84,7 @@ def test_missing_usage_over_the_wire():
     with FakeServer("one request without usage") as server:
         mine = client(server.port)
         like = reply()
-        load = mine.load(like, Shape(3, 1, (6, 6), (5, 5)), seed="s", deadline=30)
+        load = mine.load(like, LoadShape(3, 1, (6, 6), (5, 5)), seed="s", deadline=30)
     assert sorted(one.error for one in load.requests) == ["", "", "no usage"]
 
 

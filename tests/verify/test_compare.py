@@ -6,7 +6,7 @@ import pytest
 
 from triage.verify.compare import compare, slower_start
 from triage.verify.load.metrics import metrics_of
-from triage.verify.model import Load, Metrics, Phase, Request, Start, Verification
+from triage.verify.model import Load, Metrics, Request, Start, StartPhase, Verification
 
 START = Start("a1", 7, True, 40.0, ())
 
@@ -219,7 +219,7 @@ def test_delivery_in_one_burst_is_seen_from_the_requests_on():
 
 
 def begun(seconds: float, *phases: tuple[str, float], **more: bool) -> Start:
-    return Start("i", 1, more.pop("ready", True), seconds, tuple(Phase(*one) for one in phases), **more)
+    return Start("i", 1, more.pop("ready", True), seconds, tuple(StartPhase(*one) for one in phases), **more)
 
 
 BEGUN = begun(60, ("Load weight end", 40), ("KV Cache is allocated", 50), ("ready", 60))

@@ -17,7 +17,7 @@ import pytest
 
 from tests.verify.test_compare import figures, result
 from triage.common.errors import RefusedError, UnreachableError
-from triage.evidence.catalogue.systemd import Command
+from triage.evidence.catalogue.systemd import ExecCommand
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.local import LocalConnection
 from triage.verify.events import LogLine
@@ -310,7 +310,7 @@ def test_a_line_that_is_cut_for_a_moment_does_not_end_it(machine: Machine, monke
 
 def test_removing_twice_restarts_once(machine: Machine):
     one = DropIn(LocalConnection(), UNIT, "restart")
-    one.write(Command(COMMAND[0], (*COMMAND, "--tp-size", "8"), frozenset()), 60)
+    one.write(ExecCommand(COMMAND[0], (*COMMAND, "--tp-size", "8"), frozenset()), 60)
     one.remove()
     one.remove()
     assert machine.calls.count("restart --no-block kimi.service") == 1

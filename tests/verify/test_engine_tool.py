@@ -27,7 +27,7 @@ from triage.report.page import page
 from triage.report.verification import lines
 from triage.verify.history import History
 from triage.verify.load.engine_tool import command_of, measure, require
-from triage.verify.load.plan import Shape
+from triage.verify.load.plan import LoadShape
 from triage.verify.options import Options
 from triage.workflows.verify import verify
 
@@ -47,7 +47,7 @@ open(output, "a").write(pathlib.Path({str(RESULT)!r}).read_text())
 HANGS = (
     'child = subprocess.Popen(["sleep", "600"]); (here / "child").write_text(str(child.pid)); child.wait()'
 )
-ONE, FOUR = Shape(8, 1, (64, 64), (32, 32)), Shape(12, 4, (64, 64), (32, 32))
+ONE, FOUR = LoadShape(8, 1, (64, 64), (32, 32)), LoadShape(12, 4, (64, 64), (32, 32))
 
 Engine = Callable[[str], Deployment]
 
@@ -259,7 +259,7 @@ def test_how_vllm_is_asked():
         model="org/model",
         arguments={"tokenizer": "/models/t", "trust-remote-code": ""},
     )
-    words = " ".join(command_of(deployment, Shape(20, 256, (10, 30), (5, 7), rate=2.5), "served"))
+    words = " ".join(command_of(deployment, LoadShape(20, 256, (10, 30), (5, 7), rate=2.5), "served"))
     assert words.startswith("/venv/bin/python -m vllm.entrypoints.cli.main bench serve --backend openai ")
     for part in (
         "--base-url http://[::1]:8000",

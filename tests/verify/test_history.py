@@ -14,16 +14,16 @@ from tests.verify.test_compare import BEFORE
 from triage.common.errors import UnreachableError, UsageError
 from triage.verify import history as module
 from triage.verify.history import History
-from triage.verify.model import Change, Load, Phase, Request, Start
+from triage.verify.model import Load, MetricChange, Request, Start, StartPhase
 
 FULL = replace(
     BEFORE,
     arguments={"pp-size": "8"},
     patches=("sglang-pp-value-head-dim",),
-    start=Start("a1", 7, True, 40.0, (Phase("Load weight begin", 3.5),)),
+    start=Start("a1", 7, True, 40.0, (StartPhase("Load weight begin", 3.5),)),
     loads=(Load(1, 64, 32, "usage", 2.5, (Request(0.0, (0.1, 0.2), 64, 2, "length"),)),),
     notes=("a note",),
-    changes=(Change("decode rate", "tok/s", 1, 26.0, 40.0, 0.05, "better"),),
+    changes=(MetricChange("decode rate", "tok/s", 1, 26.0, 40.0, 0.05, "better"),),
 )
 
 

@@ -19,12 +19,12 @@ from triage.evidence.model import Deployment, Layout
 from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
 from triage.remote import links_agent
-from triage.report.links import Told, document, lines
+from triage.report.links import LinksResult, document, lines
 from triage.verify.layouts.links import (
     Estimate,
     Links,
+    ModelShape,
     Pair,
-    Shape,
     Timing,
     environment_of,
     estimates,
@@ -35,7 +35,7 @@ from triage.verify.layouts.links import (
 from triage.verify.service.containers import place_of
 
 KIMI = {"hidden_size": 7168, "num_hidden_layers": 61, "n_routed_experts": 384, "first_k_dense_replace": 1}
-SHAPE = Shape(7168, 61, 60)
+SHAPE = ModelShape(7168, 61, 60)
 LINKS = Links(
     "nccl",
     "2.9.1",
@@ -58,14 +58,14 @@ LINKS = Links(
     ("config", "shape"),
     [
         (KIMI, SHAPE),
-        ({"hidden_size": 4096, "num_hidden_layers": 32}, Shape(4096, 32, 0)),
-        ({"hidden_size": 2048, "num_hidden_layers": 48, "num_experts": 128}, Shape(2048, 48, 48)),
-        ({"hidden_size": 4096, "num_hidden_layers": 32, "num_local_experts": 1}, Shape(4096, 32, 0)),
+        ({"hidden_size": 4096, "num_hidden_layers": 32}, ModelShape(4096, 32, 0)),
+        ({"hidden_size": 2048, "num_hidden_layers": 48, "num_experts": 128}, ModelShape(2048, 48, 48)),
+        ({"hidden_size": 4096, "num_hidden_layers": 32, "num_local_experts": 1}, ModelShape(4096, 32, 0)),
         ({}, None),
         ({"hidden_size": "4096", "num_hidden_layers": True}, None),
     ],
 )
-def test_a_model_has_a_shape(config: dict[str, object], shape: Shape | None):
+def test_a_model_has_a_shape(config: dict[str, object], shape: ModelShape | None):
     assert shape_of(config) == shape
 
 
@@ -95,7 +95,7 @@ def test_as_text_and_json():
         {("GPU0", "GPU1"): "NV18", ("GPU1", "GPU0"): "NV18", ("GPU1", "GPU2"): "SYS"},
         {"GPU0": "0", "GPU1": "0", "GPU2": "1"},
     )
-    told = Told(LINKS, SHAPE, {"tp3": 26.0}, topology)
+    told = LinksResult(LINKS, SHAPE, {"tp3": 26.0}, topology)
     out = io.StringIO()
     for line in lines(told):
         Console(file=out, width=120).print(line, soft_wrap=True)
@@ -142,7 +142,7 @@ def test_as_text_and_json():
 
 
 def test_of_an_unknown_model_nothing_is_estimated():
-    told = Told(LINKS, None, {})
+    told = LinksResult(LINKS, None, {})
     assert "sizes are not known" in [line.plain for line in lines(told)][-1]
     assert (document(told)["estimates"], document(told)["shape"]) == ([], None)
 

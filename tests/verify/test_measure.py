@@ -16,13 +16,13 @@ from triage.verify.compare import compare
 from triage.verify.events import Event, LoadStarted
 from triage.verify.load import measure as module
 from triage.verify.load.client import Reply
-from triage.verify.load.measure import Measured, measure, require_possible, shapes_of
-from triage.verify.load.plan import Shape
+from triage.verify.load.measure import MeasuredLoad, measure, require_possible, shapes_of
+from triage.verify.load.plan import LoadShape
 from triage.verify.model import Load, Request
 from triage.verify.options import Options
 
 LIKE = Reply("tiny", "completions", True, 1.0, ())
-Itl = Callable[[int, Shape], float]  # seconds, of a repeat of a load
+Itl = Callable[[int, LoadShape], float]  # seconds, of a repeat of a load
 
 
 class Scripted:
@@ -31,10 +31,10 @@ class Scripted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, itl: Itl, error: str = "") -> None:
         self.now = 0.0
         self.itl, self.error = itl, error
-        self.seen: list[Shape] = []
+        self.seen: list[LoadShape] = []
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
 
-    def load(self, like: Reply, shape: Shape, *, seed: str, deadline: float) -> Load:
+    def load(self, like: Reply, shape: LoadShape, *, seed: str, deadline: float) -> Load:
         self.now += 1.0
         gap = self.itl(self.seen.count(shape), shape)
         self.seen.append(shape)
@@ -43,12 +43,12 @@ class Scripted:
         requests = (each,) * shape.requests
         return Load(shape.concurrency, 8, 4, "usage", times[-1], requests, rate=shape.rate)
 
-    def measured(self, **options: Any) -> Measured:
+    def measured(self, **options: Any) -> MeasuredLoad:
         given = {"concurrency": 2, "requests": 2, "load_timeout": 1000.0, **options}
         return measure(self, LIKE, Options(**given), lambda event: None)  # type: ignore[arg-type]
 
 
-def steady(repeat: int, shape: Shape) -> float:
+def steady(repeat: int, shape: LoadShape) -> float:
     return 0.02
 
 
@@ -59,7 +59,7 @@ def test_a_steady_server_is_measured_as_often_as_asked_for(monkeypatch: pytest.M
 
 
 def test_only_what_is_not_known_well_enough_is_measured_again(monkeypatch: pytest.MonkeyPatch):
-    def restless_at_two(repeat: int, shape: Shape) -> float:
+    def restless_at_two(repeat: int, shape: LoadShape) -> float:
         return 0.02 * (1.06 if shape.concurrency == 2 and repeat % 2 else 1.0)
 
     found = Scripted(monkeypatch, restless_at_two).measured(repeats=3)
@@ -83,7 +83,7 @@ def test_only_what_is_not_known_well_enough_is_measured_again(monkeypatch: pytes
 def test_a_restless_server_is_measured_as_long_as_allowed(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], repeats: int, why: str
 ):
-    def restless(repeat: int, shape: Shape) -> float:
+    def restless(repeat: int, shape: LoadShape) -> float:
         return 0.02 * (2.0 if repeat % 2 else 1.0)
 
     found = Scripted(monkeypatch, restless).measured(**options)
@@ -113,7 +113,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, source: random.Random, faster: float
     results = []
     for base in (0.02, 0.02 / (1 + faster)):
 
-        def noisy(repeat: int, shape: Shape, base: float = base) -> float:
+        def noisy(repeat: int, shape: LoadShape, base: float = base) -> float:
             return base * source.gauss(1.0, 0.03)
 
         found = Scripted(monkeypatch, noisy).measured()
@@ -162,7 +162,7 @@ def test_words_differ_in_every_repeat_and_events_tell_what_runs(monkeypatch: pyt
     seeds: list[str] = []
     plain = client.load
 
-    def load(like: Reply, shape: Shape, *, seed: str, deadline: float) -> Load:
+    def load(like: Reply, shape: LoadShape, *, seed: str, deadline: float) -> Load:
         seeds.append(seed)
         return plain(like, shape, seed=seed, deadline=deadline)
 

@@ -6,12 +6,12 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from triage.verify.load.plan import Shape, planned
+from triage.verify.load.plan import LoadShape, planned
 
-SHAPE = Shape(2000, 64, (32, 512), (16, 64), 8.0)
+SHAPE = LoadShape(2000, 64, (32, 512), (16, 64), 8.0)
 
 
-def gaps(shape: Shape) -> list[float]:
+def gaps(shape: LoadShape) -> list[float]:
     return [later - earlier for earlier, later in pairwise(ask.due for ask in planned(shape))]
 
 

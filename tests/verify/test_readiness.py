@@ -9,7 +9,7 @@ import pytest
 from tests.verify.conftest import free_port
 from tests.verify.server import FakeServer
 from triage.hosts.local import LocalConnection
-from triage.verify.events import Died, Event, LogLine, NotYet, PhaseReached, Ready, Restarting, Started
+from triage.verify.events import Died, Event, LogLine, NotYet, PhaseReached, Ready, Restarting, ServiceStarted
 from triage.verify.load.client import Client
 from triage.verify.service import readiness as module
 from triage.verify.service.readiness import Readiness, check_running, restart_and_wait
@@ -40,7 +40,7 @@ def test_ready_after_the_ready_line_and_a_completion(engine):
     ]
     assert [phase.name for phase in readiness.start.phases] == phases(events)
     assert isinstance(events[0], Restarting)
-    assert isinstance(events[1], Started)
+    assert isinstance(events[1], ServiceStarted)
     assert isinstance(events[-1], Ready)
     assert not any("not-to-be-seen" in repr(event) for event in events)
     assert readiness.reply is not None
@@ -166,7 +166,7 @@ def test_a_service_that_its_manager_starts_again_and_again(budget: int, runs: li
         states.append(ServiceState("activating", run, 7, "activating"))
         states.append(ServiceState("activating", run, None, "status 1", pending=True, restarting=True))
     readiness, events = play(*states, budget=budget)
-    assert [event.run for event in events if isinstance(event, Started)] == runs
+    assert [event.run for event in events if isinstance(event, ServiceStarted)] == runs
     assert (readiness.start.died, readiness.start.invocation) == (True, runs[-1])
 
 

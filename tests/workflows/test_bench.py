@@ -7,16 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tests.verify.test_compare import figures, result
-from triage.evidence.catalogue.systemd import Command
+from triage.evidence.catalogue.systemd import ExecCommand
 from triage.evidence.model import Layout
 from triage.verify.service.dropin import content, quoted
-from triage.workflows.bench import Measured, recommended
+from triage.workflows.bench import MeasuredLayout, recommended
 
 TP8, PP8, EP8 = Layout(tp=8), Layout(pp=8), Layout(tp=8, ep=8)
 
 
-def measured(layout: Layout, *repeats: tuple[float, float], **more: object) -> Measured:
-    return Measured(layout, result(*(figures(rate, throughput) for rate, throughput in repeats), **more))
+def measured(layout: Layout, *repeats: tuple[float, float], **more: object) -> MeasuredLayout:
+    return MeasuredLayout(
+        layout, result(*(figures(rate, throughput) for rate, throughput in repeats), **more)
+    )
 
 
 def test_the_layout_that_answers_one_user_fastest_is_recommended():
@@ -38,10 +40,10 @@ def test_among_those_that_do_alike_the_one_that_serves_most():
 def test_at_a_rate_the_one_that_answers_soonest():
     """All that keep the rate serve the same tokens/s."""
 
-    def at_a_rate(layout: Layout, throughput: float, e2e: float) -> Measured:
+    def at_a_rate(layout: Layout, throughput: float, e2e: float) -> MeasuredLayout:
         alone, together = figures(40, throughput)
         rated = replace(together, concurrency=256, rate=8.0, e2e_ms=e2e)
-        return Measured(layout, result(*[(alone, rated)] * 2))
+        return MeasuredLayout(layout, result(*[(alone, rated)] * 2))
 
     best, reason = recommended([at_a_rate(TP8, 101, 900.0), at_a_rate(PP8, 100, 700.0)])
     assert best == PP8
@@ -63,7 +65,7 @@ def test_where_tokens_come_in_bursts_whole_answers_count():
     steady = measured(TP8, (40, 100), (41, 100))
     alone, together = figures(900, 90)
     repeat = (replace(alone, output_throughput=20.0, near_zero_gaps=0.9), together)
-    best, reason = recommended([steady, Measured(PP8, result(repeat, repeat))])
+    best, reason = recommended([steady, MeasuredLayout(PP8, result(repeat, repeat))])
     assert best == TP8
     assert "of whole answers: those of pp8 come in bursts" in reason
 
@@ -95,7 +97,7 @@ def test_one_that_died_after_its_load_is_never_recommended():
 )
 def test_an_argument_stays_one_argument(word: str, written: str):
     assert quoted(word) == written
-    assert content(Command("/bin/x", ("x", word), frozenset())).splitlines()[2:] == [
+    assert content(ExecCommand("/bin/x", ("x", word), frozenset())).splitlines()[2:] == [
         "ExecStart=",
         f'ExecStart=@"/bin/x" "x" {written}',
     ]

@@ -16,8 +16,8 @@ from triage.cli.app import app
 from triage.common.errors import ExitCode, UnreachableError
 from triage.evidence.model import Deployment, Origin
 from triage.logs.model import Fault, Incident, Position
-from triage.rules.diagnosis import Diagnosis, Verdict
-from triage.workflows.diagnose import Finding, Knowledge, Report
+from triage.rules.diagnosis import Diagnosis, IncidentVerdict
+from triage.workflows.diagnose import DiagnosedIncident, Knowledge, Report
 from triage.workflows.replay import (
     Difference,
     Expected,
@@ -45,13 +45,13 @@ INCIDENT = incident(
     FIRST, VICTIM, facts={"pp_size": "8"}, silent_ranks=("PP0", "PP1"), phase="Memory pool end", count=3
 )
 RULE = Diagnosis("a-rule", "pp-rank-assumption", "cause", "confirmed", "", "", (), ())
-VERDICT = Verdict("pp-rank-assumption", "confirmed")
+VERDICT = IncidentVerdict("pp-rank-assumption", "confirmed")
 
 
 def report(
-    *incidents: Incident, verdict: Verdict = VERDICT, rules: tuple[Diagnosis, ...] = (RULE,)
+    *incidents: Incident, verdict: IncidentVerdict = VERDICT, rules: tuple[Diagnosis, ...] = (RULE,)
 ) -> Report:
-    found = tuple(Finding(each, rules, verdict) for each in incidents)
+    found = tuple(DiagnosedIncident(each, rules, verdict) for each in incidents)
     return Report(Origin("log", "x"), Deployment("x"), found)
 
 
@@ -130,7 +130,7 @@ def test_the_last_incident_counts() -> None:
 
 
 def test_no_rule_is_none() -> None:
-    unexplained = report(INCIDENT, verdict=Verdict("unknown", "unknown"), rules=())
+    unexplained = report(INCIDENT, verdict=IncidentVerdict("unknown", "unknown"), rules=())
     assert parts({"category": "unknown", "rule": "none"}, unexplained) == []
     assert parts({"rule": "a-rule"}, unexplained) == ["rule"]
 

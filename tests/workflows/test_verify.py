@@ -11,7 +11,7 @@ from tests.verify.test_readiness import Scripted
 from triage.common.errors import RefusedError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
-from triage.verify.events import Concluded, Event, LoadEnded, LoadStarted, Ready, Sampled, Started
+from triage.verify.events import Concluded, Event, LoadEnded, LoadStarted, Ready, Sampled, ServiceStarted
 from triage.verify.history import History
 from triage.verify.load import measure
 from triage.verify.model import Verification
@@ -47,7 +47,7 @@ def test_a_service_is_restarted_measured_compared_and_stored(engine, tmp_path: P
     assert [metrics.failed for metrics in first.metrics] == [0] * 4
     kinds = [type(event) for event in events]
     assert kinds.count(LoadStarted) == kinds.count(LoadEnded) == 4
-    assert kinds.index(Started) < kinds.index(Ready) < kinds.index(Sampled) < kinds.index(LoadStarted)
+    assert kinds.index(ServiceStarted) < kinds.index(Ready) < kinds.index(Sampled) < kinds.index(LoadStarted)
     assert events[-1] == Concluded(first)
 
     second, events = run(one, tmp_path)

@@ -156,12 +156,12 @@ def bench_on(
 
     What is measured is kept after each layout: a lost connection, Ctrl-C and a kill leave it there.
     """
-    from triage.verify.layouts.bench_progress import Kept
+    from triage.verify.layouts.bench_progress import BenchProgress
     from triage.verify.layouts.layouts import name_of
     from triage.verify.service.exclusion import alone
     from triage.workflows.bench import bench
 
-    kept = Kept(connection.name, deployment.name)
+    kept = BenchProgress(connection.name, deployment.name)
 
     def keep(so_far: Bench) -> None:
         from triage.report import bench as report

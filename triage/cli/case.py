@@ -11,7 +11,7 @@ from triage.cli.options import Format, FormatOption
 from triage.common.wording import counted
 
 if TYPE_CHECKING:
-    from triage.evidence.cases.case import Entry
+    from triage.evidence.cases.case import CaseEntry
 
 app = typer.Typer(help="Look into captured cases.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -51,7 +51,7 @@ def show(
         print(safe_line(f"  {f'{entry.query} {entry.about}'.rstrip()}: {entry.missing}"))
 
 
-def _remarks(entry: Entry) -> str:
+def _remarks(entry: CaseEntry) -> str:
     cut = [f"cut by its limit in {entry.partial}"] if entry.partial else []
     redacted = [f"{count} x <{kind}>" for kind, count in sorted(entry.redacted.items())]
     return f"   ({', '.join((*cut, *redacted))})" if cut or redacted else ""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from triage.hosts.inventory.inventory import Host
     from triage.hosts.options import ConnectionOptions
     from triage.workflows.diagnose import Knowledge, Report
-    from triage.workflows.prompts import Questions
+    from triage.workflows.prompts import Prompts
 
 
 def diagnose(
@@ -96,7 +96,7 @@ def diagnose(
             wrong = "a log and a bug report are of one host"
             raise UsageError("diagnosing", host, wrong, "triage diagnose HOST --log FILE")
 
-        def reach(each: Host, questions: Questions) -> ConnectionOptions:
+        def reach(each: Host, questions: Prompts) -> ConnectionOptions:
             return targets.connection_options(each, ssh_config, host_key, become, questions)
 
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
@@ -147,7 +147,7 @@ def _diagnose_all(
     unit: str,
     format: Format,
     forks: int,
-    reach: Callable[[Host, Questions], ConnectionOptions],
+    reach: Callable[[Host, Prompts], ConnectionOptions],
     page: Path | None,
 ) -> int:
     """Diagnose each, show what they have in common once. Returns the exit code."""
@@ -158,9 +158,9 @@ def _diagnose_all(
     from triage.report import fleet
     from triage.workflows import diagnose
     from triage.workflows.fleet import on_each
-    from triage.workflows.prompts import Questions
+    from triage.workflows.prompts import Prompts
 
-    questions = Questions(Event(), console.ask_secret)
+    questions = Prompts(Event(), console.ask_secret)
 
     def one(host: Host) -> Report:
         with closing(open_connection(host.name, reach(host, questions))) as connection:

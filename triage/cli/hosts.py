@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from triage.evidence.access import Access
     from triage.hosts.inventory.inventory import Host
-    from triage.workflows.fleet import Outcome
+    from triage.workflows.fleet import HostOutcome
 
 app = typer.Typer(help="Which hosts there are, and what can be done on each.", no_args_is_help=True)
 HostsArgument = Annotated[
@@ -95,9 +95,9 @@ def check(
     from triage.evidence.live import LiveEvidence
     from triage.hosts import open_connection
     from triage.workflows.fleet import on_each
-    from triage.workflows.prompts import Questions
+    from triage.workflows.prompts import Prompts
 
-    chosen, questions = _chosen(hosts, inventory, ssh_config), Questions(Event(), console.ask_secret)
+    chosen, questions = _chosen(hosts, inventory, ssh_config), Prompts(Event(), console.ask_secret)
 
     def one(host: Host) -> Access:
         options = targets.connection_options(host, ssh_config, host_key, become, questions)
@@ -142,7 +142,7 @@ def _chosen(hosts: str, inventory: Path | None, ssh_config: Path | None) -> Sequ
     return chosen
 
 
-def _print(outcomes: Sequence[Outcome[Access]]) -> None:
+def _print(outcomes: Sequence[HostOutcome[Access]]) -> None:
     from rich.text import Text
 
     from triage.report.safe import safe_line
@@ -153,11 +153,11 @@ def _print(outcomes: Sequence[Outcome[Access]]) -> None:
         console.stdout().print(line, soft_wrap=True)
 
 
-def _status(host: Host, outcome: Outcome[Access]) -> str:
+def _status(host: Host, outcome: HostOutcome[Access]) -> str:
     return _told(outcome).plain
 
 
-def _told(outcome: Outcome[Access]) -> Text:
+def _told(outcome: HostOutcome[Access]) -> Text:
     from rich.text import Text
 
     from triage.common.errors import TriageError

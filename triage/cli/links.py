@@ -56,7 +56,7 @@ def links(
     from triage.evidence.live import LiveEvidence
     from triage.report import json
     from triage.report import links as report
-    from triage.verify.layouts.links import Shape, environment_of, probe, shape_of
+    from triage.verify.layouts.links import ModelShape, environment_of, probe, shape_of
     from triage.verify.service.containers import place_of
 
     reached = one_host(host, inventory)
@@ -85,11 +85,11 @@ def links(
                 place_of(connection, deployment, deployment.python),
                 deployment.python,
                 ranks,
-                (shape or Shape(DEFAULT_HIDDEN, 0, 0)).message,
+                (shape or ModelShape(DEFAULT_HIDDEN, 0, 0)).message,
                 environment_of(deployment),
             )
         topology = evidence.ask(GpuTopology()).value if found.backend == "nccl" else None
-    told = report.Told(found, shape, _rates(host, deployment.name), topology)
+    told = report.LinksResult(found, shape, _rates(host, deployment.name), topology)
     if format is Format.JSON:
         print(json.dumps(report.document(told)))
         return
@@ -124,10 +124,10 @@ def _rates(host: str, deployment: str) -> dict[str, float]:
     from triage.evidence.discovery.command_line import engine_of, layout_of
     from triage.report.history import figures
     from triage.verify.history import History
-    from triage.verify.layouts.bench_progress import Kept
+    from triage.verify.layouts.bench_progress import BenchProgress
     from triage.verify.layouts.layouts import name_of
 
-    found = Kept(host, deployment).rates()
+    found = BenchProgress(host, deployment).rates()
     for result in History().read(host, deployment):
         rate = figures(result)["decode_rate"] if result.metrics else None
         engine = engine_of(result.engine)

@@ -19,7 +19,7 @@ from triage.common.errors import TriageError
 if TYPE_CHECKING:
     from triage.rules.diagnosis import Diagnosis
     from triage.workflows.diagnose import Report
-    from triage.workflows.fleet import Outcome
+    from triage.workflows.fleet import HostOutcome
 
 T = TypeVar("T")
 CONNECTION = ("ssh_config", "host_key", "become", "inventory")
@@ -71,12 +71,12 @@ def on(host: str) -> Iterator[None]:
         raise
 
 
-def in_outcomes(outcomes: Iterable[Outcome[Report]]) -> tuple[Outcome[Report], ...]:
+def in_outcomes(outcomes: Iterable[HostOutcome[Report]]) -> tuple[HostOutcome[Report], ...]:
     """Those of several hosts, whose commands and errors reach each as this command did."""
     return tuple(replace(each, value=each.value and in_report(each.value)) for each in told(outcomes))
 
 
-def told(outcomes: Iterable[Outcome[T]]) -> Iterator[Outcome[T]]:
+def told(outcomes: Iterable[HostOutcome[T]]) -> Iterator[HostOutcome[T]]:
     """The outcomes, whose errors name a next command that reaches the host as this one did."""
     for each in outcomes:
         if isinstance(each.error, TriageError):

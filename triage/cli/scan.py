@@ -28,7 +28,7 @@ from triage.common.errors import ExitCode
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
-    from triage.scan.model import Scan
+    from triage.scan.model import ScanResult
 
 
 class ScanFormat(str, Enum):
@@ -99,7 +99,7 @@ def scan(
     raise typer.Exit(ExitCode.FOUND if found.plans or found.findings else ExitCode.OK)
 
 
-def _directory(directory: Path, known: tuple[Patch, ...]) -> Scan:
+def _directory(directory: Path, known: tuple[Patch, ...]) -> ScanResult:
     from triage.patching.trees import DirectoryTree, find_root
     from triage.scan.read import from_directory
     from triage.scan.run import scan as run
@@ -119,7 +119,7 @@ def _without_collecting() -> Iterator[None]:
         gc.enable()
 
 
-def _show(found: Scan, target: str, format: ScanFormat) -> None:
+def _show(found: ScanResult, target: str, format: ScanFormat) -> None:
     from rich.text import Text
 
     from triage.report import json, sarif

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from triage.cli.options import HostKey
     from triage.hosts.inventory.inventory import Host, Inventory
     from triage.hosts.options import ConnectionOptions
-    from triage.workflows.fleet import Outcome
-    from triage.workflows.prompts import Questions
+    from triage.workflows.fleet import HostOutcome
+    from triage.workflows.prompts import Prompts
 
 T = TypeVar("T")
 VARIABLE = "TRIAGE_INVENTORY"
@@ -58,7 +58,7 @@ def one_host(name: str, given: Path | None = None) -> Host:
 
 
 def connection_options(
-    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, questions: Questions | None = None
+    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool, questions: Prompts | None = None
 ) -> ConnectionOptions:
     """How to reach a host: what the command line says, then the inventory. `questions` where it is one of
     several: what sudo wants is asked for once then, for all of them.
@@ -91,8 +91,8 @@ def connection_options(
 
 @contextmanager
 def progress(
-    hosts: Sequence[Host], status: Callable[[Host, Outcome[T]], str], questions: Questions
-) -> Iterator[Callable[[Host, Outcome[T] | None], None]]:
+    hosts: Sequence[Host], status: Callable[[Host, HostOutcome[T]], str], questions: Prompts
+) -> Iterator[Callable[[Host, HostOutcome[T] | None], None]]:
     """One line a host on a terminal; elsewhere nothing. Yields what is to be told of beginnings and ends.
 
     It makes way for questions.
@@ -128,7 +128,7 @@ def progress(
             for host in hosts
         }
 
-        def told(host: Host, outcome: Outcome[T] | None) -> None:
+        def told(host: Host, outcome: HostOutcome[T] | None) -> None:
             if outcome is None:
                 shown.start_task(tasks[host.name])
                 shown.update(tasks[host.name], status="reading")

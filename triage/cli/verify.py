@@ -232,7 +232,7 @@ def listener() -> Iterator[Listener]:
 @contextmanager
 def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
     """Ctrl-C and a lost connection say what has become of the service; `shown` gets every event."""
-    from triage.verify.events import Restarting, Started
+    from triage.verify.events import Restarting, ServiceStarted
 
     done = "the service was not restarted"
 
@@ -240,7 +240,7 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
         nonlocal done
         if isinstance(event, Restarting):
             done = f"{event.service} was to be restarted, and no new start was seen yet"
-        elif isinstance(event, Started):
+        elif isinstance(event, ServiceStarted):
             done = f"the service was restarted (pid {event.pid}), and goes on by itself"
         shown(event)
 

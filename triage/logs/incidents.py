@@ -12,9 +12,9 @@ from triage.logs import ranks, roles
 from triage.logs.faults.fingerprint import fingerprint
 from triage.logs.faults.frames import engine_of
 from triage.logs.faults.weight import Weighed, Weight
-from triage.logs.model import Fault, Incident, LogSource, Phase, Told
-from triage.logs.run import Found, Run
-from triage.logs.scan import NUMBER_BITS, Scan
+from triage.logs.model import Fault, Incident, LogReading, LogSource, Phase
+from triage.logs.run import FoundFault, LogRun
+from triage.logs.scan import NUMBER_BITS, LogScan
 from triage.logs.settle import settle
 
 NEAR = timedelta(seconds=120)
@@ -40,16 +40,16 @@ def read_incidents(sources: Sequence[LogSource]) -> tuple[Incident, ...]:
     return told_by(sources).incidents
 
 
-def told_by(sources: Sequence[LogSource]) -> Told:
+def told_by(sources: Sequence[LogSource]) -> LogReading:
     """What these sources tell; identical incidents are folded into one and counted.
 
     Sources are parts of one deployment's evidence: its journal, the kernel's log, another file. The
     kernel's lines are joined to the run that they concern. A log of healthy runs has no incidents.
     """
-    runs: list[Run] = []
-    kernel: list[Found] = []
+    runs: list[LogRun] = []
+    kernel: list[FoundFault] = []
     lost: Counter[str] = Counter()
-    scans = [Scan(source, number) for number, source in enumerate(sources)]
+    scans = [LogScan(source, number) for number, source in enumerate(sources)]
     for scan in scans:
         scan.read()
         runs = _together(runs, scan.runs[-scan.source.last_runs :])
@@ -58,18 +58,18 @@ def told_by(sources: Sequence[LogSource]) -> Told:
     runs = _of_engines(runs)
     _join_kernel(runs, kernel, any(scan.active for scan in scans))
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
-    return Told(tuple(_numbered(incident, scans) for incident in _fold(incidents)), lost)
+    return LogReading(tuple(_numbered(incident, scans) for incident in _fold(incidents)), lost)
 
 
 def was_stopped(sources: Sequence[LogSource]) -> bool:
     """Whether the last run of a source was asked to stop."""
-    scans = [Scan(source, number) for number, source in enumerate(sources) if not source.missing]
+    scans = [LogScan(source, number) for number, source in enumerate(sources) if not source.missing]
     for scan in scans:
         scan.read()
     return any(scan.stopped for scan in scans)
 
 
-def _together(runs: list[Run], more: list[Run]) -> list[Run]:
+def _together(runs: list[LogRun], more: list[LogRun]) -> list[LogRun]:
     """Join the runs of another source to those at the same time: two nodes, or a journal and a file."""
     alone = len(runs) == 1 and len(more) == 1
     apart = []
@@ -82,7 +82,7 @@ def _together(runs: list[Run], more: list[Run]) -> list[Run]:
     return [*runs, *apart]
 
 
-def _overlap(one: Run, other: Run, alone: bool) -> bool:
+def _overlap(one: LogRun, other: LogRun, alone: bool) -> bool:
     if one.started is None or one.ended is None or other.started is None or other.ended is None:
         return alone
     if len({time.tzinfo is None for time in (one.started, one.ended, other.started, other.ended)}) > 1:
@@ -90,7 +90,7 @@ def _overlap(one: Run, other: Run, alone: bool) -> bool:
     return one.started <= other.ended and other.started <= one.ended
 
 
-def _of_engines(runs: list[Run]) -> list[Run]:
+def _of_engines(runs: list[LogRun]) -> list[LogRun]:
     """Without the runs of other services, where some run is known to be an engine's."""
     engines = [run for run in runs if _is_engine(run)]
     if not engines:
@@ -99,16 +99,16 @@ def _of_engines(runs: list[Run]) -> list[Run]:
     return [run for run in runs if run in engines or run.unit in units or not (run.unit or run.invocation)]
 
 
-def _is_engine(run: Run) -> bool:
+def _is_engine(run: LogRun) -> bool:
     return bool(run.facts or run.ranks or run.phase) or any(
         engine_of(frame) for found in run.found.values() for frame in found.fault.frames[-50:]
     )
 
 
-def _join_kernel(runs: list[Run], kernel: list[Found], active: bool) -> None:
+def _join_kernel(runs: list[LogRun], kernel: list[FoundFault], active: bool) -> None:
     """Give each kernel fault to the run that it concerns; without any run they make one of their own."""
     if not runs and kernel:
-        run = Run(source=kernel[0].fault.position.source, active=active)
+        run = LogRun(source=kernel[0].fault.position.source, active=active)
         times = [found.fault.time for found in kernel if found.fault.time is not None]
         run.started, run.ended = (times[0], times[-1]) if times else (None, None)
         for found in kernel:
@@ -123,7 +123,7 @@ def _join_kernel(runs: list[Run], kernel: list[Found], active: bool) -> None:
                 break
 
 
-def _concern(run: Run, found: Found, only: bool) -> Weighed | None:
+def _concern(run: LogRun, found: FoundFault, only: bool) -> Weighed | None:
     """The weight of a kernel fault for a run; None when it does not concern it."""
     fault = found.fault
     member = fault.pid is not None and fault.pid in run.pids
@@ -147,7 +147,7 @@ def _is_ours(message: str) -> bool:
     return message.startswith(PROGRAMS) or any(mark in message for mark in marks)
 
 
-def _within(run: Run, time: datetime | None) -> bool | None:
+def _within(run: LogRun, time: datetime | None) -> bool | None:
     """Whether a time is in a run; None when the clocks cannot be compared."""
     if time is None or run.started is None or run.ended is None:
         return None
@@ -159,7 +159,7 @@ def _within(run: Run, time: datetime | None) -> bool | None:
         return None
 
 
-def _incident(run: Run) -> Incident | None:
+def _incident(run: LogRun) -> Incident | None:
     settle(run)
     if not roles.is_incident(run):
         return None
@@ -208,7 +208,7 @@ def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
     return tuple(folded.values())
 
 
-def _numbered(incident: Incident, scans: Sequence[Scan]) -> Incident:
+def _numbered(incident: Incident, scans: Sequence[LogScan]) -> Incident:
     """With the real number of each fault's line (see `Scan.number`)."""
 
     def numbered(fault: Fault) -> Fault:

@@ -126,7 +126,7 @@ class Incident:
 
 
 @dataclass(frozen=True)
-class Told:
+class LogReading:
     """What sources tell: incidents, oldest first, and by unit the messages that journald did not keep."""
 
     incidents: tuple[Incident, ...]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import product
 
-from triage.logs.run import Run
+from triage.logs.run import LogRun
 from triage.logs.settle import by_label
 
 ORDER = ("DP", "PP", "PCP", "ATTN_CP", "MOE_DP", "TP", "DCP", "EP", "ETP", "rank")
@@ -33,7 +33,7 @@ def names(who: Iterable[frozenset[str]]) -> tuple[str, ...]:
     return tuple(name_of(ranks) for ranks in sorted(who, key=lambda ranks: sorted(map(parts, ranks))))
 
 
-def known(run: Run) -> list[frozenset[str]]:
+def known(run: LogRun) -> list[frozenset[str]]:
     """Every rank that the log or the layout names, in order, each by its most exact name."""
     named = {by_label(run, ranks) for ranks in run.ranks}
     seen = {ranks for ranks in named if not all(label.startswith("rank") for label in ranks)} or named

@@ -40,7 +40,7 @@ _BEFORE_QUOTE = "=:([{,` "
 
 
 @dataclass(eq=False)
-class _Open:
+class _OpenRequest:
     """A record that logs a request, while lines can still be part of it."""
 
     number: int  # of its line
@@ -71,8 +71,8 @@ class Requests:
     """Takes the lines of one source in order, and tells which belong to a record that logs a request."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, _Open] = {}
-        self._unsigned: _Open | None = None  # the latest whose further lines carry no name
+        self._open: dict[Hashable, _OpenRequest] = {}
+        self._unsigned: _OpenRequest | None = None  # the latest whose further lines carry no name
         self._claims: set[Hashable] = set()  # who the records of each pid say to be
 
     def holds(self, line: Line) -> bool:
@@ -98,7 +98,7 @@ class Requests:
         known = line.pid is None or len(self._claims) >= MAX_WRITERS
         return not known and (line.pid, line.ranks, line.tag_pid) not in self._claims
 
-    def _begins(self, line: Line, key: Hashable, held: _Open | None) -> bool:
+    def _begins(self, line: Line, key: Hashable, held: _OpenRequest | None) -> bool:
         """A record of its own ends the one before it by the same writer, and may log a request."""
         if line.pid is not None and len(self._claims) < MAX_WRITERS:
             self._claims.add((line.pid, line.ranks, line.tag_pid))
@@ -108,7 +108,7 @@ class Requests:
         if not (_RECORD.match(line.text) or _JSON.match(line.text)):
             return False
         if len(self._open) < MAX_WRITERS:
-            self._open[key] = opened = _Open(line.number, line.site, line.own, line.enveloped)
+            self._open[key] = opened = _OpenRequest(line.number, line.site, line.own, line.enveloped)
             self._unsigned = opened if line.writer is None else self._unsigned
         return True
 

@@ -10,7 +10,7 @@ from triage.logs.faults.frames import engine_of
 from triage.logs.faults.weight import Weight
 from triage.logs.model import Fault, Role
 from triage.logs.requests import SENT
-from triage.logs.run import Found, Run
+from triage.logs.run import FoundFault, LogRun
 
 CAUSES = (Weight.ROOT, Weight.DEATH, Weight.TIMEOUT)
 HOST_FAULTS = ("io-error", "hung-task")
@@ -22,15 +22,15 @@ EXPLAINS_A_DEATH = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RoleVerdict:
     """Who it was, or who it could be, and every fault with its role in order of appearance."""
 
-    initiator: Found | None
-    candidates: tuple[Found, ...]
+    initiator: FoundFault | None
+    candidates: tuple[FoundFault, ...]
     faults: tuple[Fault, ...]
 
 
-def is_incident(run: Run) -> bool:
+def is_incident(run: LogRun) -> bool:
     """Whether anything failed before the run was asked to stop."""
     if not run.active and run.found and all(map(_of_host, run.found.values())):
         return True  # a kernel's log alone
@@ -42,17 +42,17 @@ def is_incident(run: Run) -> bool:
     )
 
 
-def _of_host(found: Found) -> bool:
+def _of_host(found: FoundFault) -> bool:
     return found.fault.kind == "kernel" and found.fault.type in HOST_FAULTS
 
 
-def assign(run: Run) -> Verdict:
+def assign(run: LogRun) -> RoleVerdict:
     everything = _in_order(run, [*run.found.values(), *run.errors.values()])
     live = [found for found in everything if run.before_stop(found)]
     causes = [found for found in live if found.weight in CAUSES]
     vouched = [found for found in causes if not found.fault.doubt]
     initiator = _first_cause(_fatal(run, vouched if any(map(_is_root, vouched)) else causes))
-    candidates: list[Found] = []
+    candidates: list[FoundFault] = []
     if initiator is None:
         follow = [found for found in live if found.weight is Weight.CONSEQUENCE]
         service = [found for found in live if found.weight is Weight.SERVICE]
@@ -64,21 +64,21 @@ def assign(run: Run) -> Verdict:
     faults = tuple(_with_role(run, found, initiator, everything) for found in everything)
     place = {id(found): fault for found, fault in zip(everything, faults, strict=True)}
     chosen = replace(initiator, fault=place[id(initiator)]) if initiator else None
-    return Verdict(chosen, tuple(replace(found, fault=place[id(found)]) for found in candidates), faults)
+    return RoleVerdict(chosen, tuple(replace(found, fault=place[id(found)]) for found in candidates), faults)
 
 
-def _fatal(run: Run, causes: list[Found]) -> list[Found]:
+def _fatal(run: LogRun, causes: list[FoundFault]) -> list[FoundFault]:
     """Without those after which requests were still answered, where another cause ended that."""
     survived = [found for found in causes if run.survived(found)]
     rest = [found for found in causes if found not in survived]
     return rest if survived and any(map(_is_root, rest)) else causes
 
 
-def _is_root(found: Found) -> bool:
+def _is_root(found: FoundFault) -> bool:
     return found.weight is Weight.ROOT
 
 
-def _in_order(run: Run, found: list[Found]) -> list[Found]:
+def _in_order(run: LogRun, found: list[FoundFault]) -> list[FoundFault]:
     """By time where all share a clock, else as they stand in the log."""
     times = [each.fault.time for each in found]
     if (
@@ -90,7 +90,7 @@ def _in_order(run: Run, found: list[Found]) -> list[Found]:
     return sorted(found, key=lambda each: each.order)
 
 
-def _first_cause(causes: Sequence[Found]) -> Found | None:
+def _first_cause(causes: Sequence[FoundFault]) -> FoundFault | None:
     if not causes:
         return None
     first = causes[0]
@@ -123,7 +123,9 @@ def _apart(one: datetime, other: datetime) -> timedelta:
     return abs(one - other)
 
 
-def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequence[Found]) -> Fault:
+def _with_role(
+    run: LogRun, found: FoundFault, initiator: FoundFault | None, everything: Sequence[FoundFault]
+) -> Fault:
     fault, weight = found.fault, found.weight
     if found is initiator and not fault.doubt and run.survived(found):
         fault = replace(fault, doubt=OUTLIVED)
@@ -149,7 +151,7 @@ def _with_role(run: Run, found: Found, initiator: Found | None, everything: Sequ
     return replace(fault, role=role, because=because)
 
 
-def _later(found: Found, initiator: Found) -> str:
+def _later(found: FoundFault, initiator: FoundFault) -> str:
     if found.order < initiator.order:
         return "it reports what the initiator explains"
     one, other = found.fault.time, initiator.fault.time
@@ -163,7 +165,7 @@ def _later(found: Found, initiator: Found) -> str:
     return "it came after the initiator"
 
 
-def _why_first(run: Run, found: Found, everything: Sequence[Found]) -> tuple[str, ...]:
+def _why_first(run: LogRun, found: FoundFault, everything: Sequence[FoundFault]) -> tuple[str, ...]:
     fault = found.fault
     reasons = []
     others = [each for each in everything if each is not found and not each.weight >= Weight.TEARDOWN]

@@ -59,7 +59,7 @@ def _size(fault: Fault) -> int:
 
 
 @dataclass(eq=False)
-class Found:
+class FoundFault:
     """A fault of a run with what decides about its role."""
 
     fault: Fault
@@ -78,7 +78,7 @@ class Found:
             self.who.add(self.fault.ranks)
 
     @classmethod
-    def of(cls, hit: Hit, line: Line, source: str) -> Found:
+    def of(cls, hit: Hit, line: Line, source: str) -> FoundFault:
         fault = replace(hit.fault, position=replace(hit.fault.position, source=source))
         return cls(fault, hit.weighed, line.order, line.phase, hit.key, hit.worker, hit.process)
 
@@ -92,7 +92,7 @@ class Found:
 
 
 @dataclass(eq=False)
-class Step:
+class StartStep:
     """When a phase was first said, and who said it."""
 
     time: datetime | None
@@ -100,7 +100,7 @@ class Step:
 
 
 @dataclass(eq=False)
-class Run:
+class LogRun:
     """What is known of a run so far; `saw`, `say`, `add` tell it more."""
 
     source: str
@@ -119,15 +119,15 @@ class Run:
     workers: dict[str, int] = field(default_factory=dict)  # the engine's name of a process -> pid
     phase: str = ""
     phases: dict[frozenset[str], str] = field(default_factory=dict)
-    steps: dict[str, Step] = field(default_factory=dict)  # every phase, as it was first said
+    steps: dict[str, StartStep] = field(default_factory=dict)  # every phase, as it was first said
     active: bool = False  # something other than the service manager spoke
     spoke: int = 0  # order of the last line of a program
     served: datetime | None = None  # when it last answered a request
     starting: bool = False  # systemd said "Starting", so its "Started" tells of the same start
     ready: bool = False
     stopped: Line | None = None  # says that it was asked to stop
-    found: dict[tuple[object, ...], Found] = field(default_factory=dict)
-    errors: dict[str, Found] = field(default_factory=dict)  # error lines that no pattern knows, by text
+    found: dict[tuple[object, ...], FoundFault] = field(default_factory=dict)
+    errors: dict[str, FoundFault] = field(default_factory=dict)  # error lines that no pattern knows, by text
     stacks: list[Snapshot] = field(default_factory=list)  # where processes stood, as they were printed
     dropped: int = 0
     times: int = 1  # how many such runs there were
@@ -163,7 +163,7 @@ class Run:
             merge(self.facts, name, value)
         if phase:
             self.phase = phase
-            step = self.steps.setdefault(phase, Step(line.time))
+            step = self.steps.setdefault(phase, StartStep(line.time))
             if line.ranks and len(step.who) < MAX_TOGETHER:
                 step.who.add(line.ranks)
             if len(self.phases) < MAX_RANKS:
@@ -175,7 +175,7 @@ class Run:
     def phase_at(self, line: Line) -> str:
         return self.phases.get(line.ranks) or self.phase
 
-    def add(self, found: Found, key: tuple[object, ...] = ()) -> Found | None:
+    def add(self, found: FoundFault, key: tuple[object, ...] = ()) -> FoundFault | None:
         """Add a fault; an equal one is counted, and its ranks join. The one that is kept, if any is."""
         fault = found.fault
         key = key or same(fault)
@@ -205,10 +205,10 @@ class Run:
             known.fault = replace(known.fault, type=fault.type, message=fault.message)
         return known
 
-    def hit(self, hit: Hit, line: Line, source: str) -> Found | None:
-        return self.add(Found.of(hit, line, source), hit.key)
+    def hit(self, hit: Hit, line: Line, source: str) -> FoundFault | None:
+        return self.add(FoundFault.of(hit, line, source), hit.key)
 
-    def join(self, other: Run) -> None:
+    def join(self, other: LogRun) -> None:
         """Take what another source says of the same run."""
         for name, value in other.facts.items():
             merge(self.facts, name, value)
@@ -217,7 +217,7 @@ class Run:
         self.errors.update(other.errors)
         self.stacks += other.stacks
         for name, step in other.steps.items():
-            self.steps.setdefault(name, Step(step.time)).who.update(step.who)
+            self.steps.setdefault(name, StartStep(step.time)).who.update(step.who)
         self.ranks |= other.ranks
         self.pids.update(other.pids)
         self.workers.update(other.workers)
@@ -235,7 +235,7 @@ class Run:
     def asked_to_stop(self, line: Line) -> None:
         self.stopped = self.stopped or line
 
-    def before_stop(self, found: Found) -> bool:
+    def before_stop(self, found: FoundFault) -> bool:
         """Whether a fault came before the run was asked to stop, if it ever was."""
         stopped = self.stopped
         if stopped is None:
@@ -245,11 +245,11 @@ class Run:
             return (one.tzinfo is None) != (other.tzinfo is None) or one < other
         return found.order < stopped.order
 
-    def outlived(self, found: Found) -> bool:
+    def outlived(self, found: FoundFault) -> bool:
         """Whether the service went on after a fault that the log does not vouch for."""
         return bool(found.fault.doubt) and found.source == self.source and found.order < self.spoke
 
-    def survived(self, found: Found) -> bool:
+    def survived(self, found: FoundFault) -> bool:
         """Whether requests were still answered long after a fault."""
         time, served = found.fault.time, self.served
         if time is None or served is None or (time.tzinfo is None) != (served.tzinfo is None):

@@ -17,7 +17,7 @@ from triage.logs.reading.places import BOOTS, LOST, STOPS
 from triage.logs.reading.reader import read_lines
 from triage.logs.repeats import Repeats
 from triage.logs.requests import SENT, Requests, introduces
-from triage.logs.run import Found, Room, Run, Speaker
+from triage.logs.run import FoundFault, LogRun, Room, Speaker
 from triage.logs.signatures import Signatures
 from triage.logs.streams import Reading, Streams
 
@@ -61,13 +61,13 @@ NEEDLES = tuple(dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *STOPS)))
 """A line without any of these, and that is no part of a traceback, tells nothing but who was there when."""
 
 
-class Scan:
+class LogScan:
     """Read one source; `number` keeps its lines apart from those of other sources."""
 
     def __init__(self, source: LogSource, number: int = 0) -> None:
         self.source = source
-        self.runs: list[Run] = []
-        self.kernel: list[Found] = []
+        self.runs: list[LogRun] = []
+        self.kernel: list[FoundFault] = []
         self.active = False  # somebody else than the kernel and systemd spoke
         self.stopped = False  # the last run was asked to stop
         self.lost: dict[str, int] = {}  # by unit, the messages that journald did not keep
@@ -78,8 +78,8 @@ class Scan:
         self._signatures = Signatures()
         self._base = self._order = number << NUMBER_BITS
         self._room = Room()
-        self._open: dict[str, Run] = {}
-        self._kept: dict[tuple[object, ...], Run] = {}
+        self._open: dict[str, LogRun] = {}
+        self._kept: dict[tuple[object, ...], LogRun] = {}
         self._boot = ""
 
     def read(self) -> None:
@@ -133,7 +133,7 @@ class Scan:
         run.saw(line)
         line.phase = run.phase_at(line)
 
-    def _run(self, line: Line) -> Run:
+    def _run(self, line: Line) -> LogRun:
         """The run that a line belongs to, as far as the log names it or goes on with the one before."""
         key = line.invocation
         if not key and line.boot != self._boot and line.boot:
@@ -145,12 +145,12 @@ class Scan:
             if len(self._open) >= MAX_OPEN_RUNS:
                 self._end(next(iter(self._open)))
             self._repeats.forget()
-            run = self._open[key] = Run(self.source.name, unit=line.unit, invocation=key, room=self._room)
+            run = self._open[key] = LogRun(self.source.name, unit=line.unit, invocation=key, room=self._room)
         elif line.unit and not run.unit:
             run.unit = line.unit
         return run
 
-    def _told(self, run: Run, line: Line) -> Run:
+    def _told(self, run: LogRun, line: Line) -> LogRun:
         """Take what a line says for itself: a start (the run is another one then), a stop, facts, a fault."""
         if line.quoted:
             run.active = True
@@ -191,7 +191,7 @@ class Scan:
             self._repeats.learn(line.shape)
         return run
 
-    def _told_by_systemd(self, run: Run, line: Line, text: str) -> Run:
+    def _told_by_systemd(self, run: LogRun, line: Line, text: str) -> LogRun:
         match = _SYSTEMD.match(text)
         if match is None:
             return run
@@ -208,7 +208,7 @@ class Scan:
         run.unit = run.unit or unit
         return run
 
-    def _starts_again(self, run: Run, banner: str, line: Line) -> bool:
+    def _starts_again(self, run: LogRun, banner: str, line: Line) -> bool:
         if not run.banners:
             return any(found.weight <= Weight.CONSEQUENCE for found in run.found.values())
         failing = bool(run.found) or not self._streams.quiet()  # whose end is not in sight
@@ -223,11 +223,11 @@ class Scan:
             return False
         return (one - other).total_seconds() > AGAIN
 
-    def _restart(self, run: Run) -> Run:
+    def _restart(self, run: LogRun) -> LogRun:
         """End a run, and begin the next one of the same unit."""
         self._end(run.invocation)
         self._repeats.forget()
-        following = Run(self.source.name, unit=run.unit, room=self._room, active=True)
+        following = LogRun(self.source.name, unit=run.unit, room=self._room, active=True)
         self._open[run.invocation] = following
         return following
 
@@ -238,7 +238,7 @@ class Scan:
         if run is not None:
             self._close(run)
 
-    def _close(self, run: Run) -> None:
+    def _close(self, run: LogRun) -> None:
         """Keep a run that ended; of a restart loop the first ones, and how often they came again."""
         self.active = self.active or run.active
         self.stopped = run.stopped is not None
@@ -253,7 +253,7 @@ class Scan:
             self.runs.append(run)
             self._kept.setdefault(mark, run)
 
-    def _facts(self, run: Run, line: Line) -> bool:
+    def _facts(self, run: LogRun, line: Line) -> bool:
         """Whether a line told something of the deployment, or how far it is."""
         text = line.text[: facts.LIMIT]
         said, phase = list(facts.facts_of(text)), facts.phase_of(text[:MATCH_LIMIT])
@@ -264,7 +264,7 @@ class Scan:
     def _kernel(self, line: Line) -> None:
         hit = symptoms.hits(line)
         if hit is not None and len(self.kernel) < MAX_KERNEL:
-            self.kernel.append(Found.of(hit, line, self.source.name))
+            self.kernel.append(FoundFault.of(hit, line, self.source.name))
 
     def _exception(self, reading: Reading) -> None:
         first = reading.first
@@ -282,7 +282,7 @@ class Scan:
             return
         if first.quoted or introduces(fault.header):
             fault = replace(fault, doubt=SENT)
-        found = Found(fault, weigh(fault, first.level), first.order, first.phase)
+        found = FoundFault(fault, weigh(fault, first.level), first.order, first.phase)
         found.named = reading.named.order
         child = _CHILD.match(fault.message)
         if child is not None:
@@ -297,17 +297,17 @@ class Scan:
             return
         run, fault = self._open.get(first.invocation), reading.begun(self.source.name)
         if run is not None and fault is not None and weigh(fault, first.level).weight is not Weight.BENIGN:
-            run.add(Found(fault, Weighed(Weight.CONSEQUENCE), first.order, first.phase))
+            run.add(FoundFault(fault, Weighed(Weight.CONSEQUENCE), first.order, first.phase))
 
-    def _error(self, run: Run, line: Line) -> None:
+    def _error(self, run: LogRun, line: Line) -> None:
         text = line.text.strip()
         if text and len(run.errors) < MAX_ERRORS and not text.startswith(_NO_ERRORS):
             fault = _fault("error", "error", text, line, self.source.name)
             run.errors.setdefault(
-                fault.message[:500], Found(fault, Weighed(Weight.ERROR), line.order, line.phase)
+                fault.message[:500], FoundFault(fault, Weighed(Weight.ERROR), line.order, line.phase)
             )
 
-    def _bare(self, run: Run, line: Line, text: str) -> bool:
+    def _bare(self, run: LogRun, line: Line, text: str) -> bool:
         """Whether a line is the last one of a traceback whose other lines are not in the log."""
         if "Error: " not in text[:200] or line.level in ("INFO", "DEBUG", "WARNING"):
             return False
@@ -318,7 +318,7 @@ class Scan:
             self._repeats.again(line.shape)
             return True
         fault = _fault("exception", match[1], match[2], line, self.source.name, cut=True)
-        kept = run.add(Found(fault, weigh(fault, line.level), line.order, line.phase))
+        kept = run.add(FoundFault(fault, weigh(fault, line.level), line.order, line.phase))
         self._repeats.name(line.shape, kept)
         return True
 

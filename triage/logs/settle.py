@@ -9,10 +9,10 @@ from triage.logs.faults.traceback import CUT
 from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault
 from triage.logs.reading.line import NO_RANKS
-from triage.logs.run import Found, Run
+from triage.logs.run import FoundFault, LogRun
 
 
-def settle(run: Run) -> None:
+def settle(run: LogRun) -> None:
     """Give every fault its ranks and its culprit, and put cut tracebacks to the whole one they begin like."""
     for found in run.found.values():
         _name(run, found)
@@ -26,7 +26,7 @@ def settle(run: Run) -> None:
         found.more = 0
 
 
-def _name(run: Run, found: Found) -> None:
+def _name(run: LogRun, found: FoundFault) -> None:
     fault = found.fault
     pid = run.workers.get(found.worker, fault.pid)
     if pid != fault.pid:
@@ -45,7 +45,7 @@ def _name(run: Run, found: Found) -> None:
     found.who = {by_label(run, ranks) for ranks in found.who}
 
 
-def by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
+def by_label(run: LogRun, ranks: frozenset[str]) -> frozenset[str]:
     """`rank3` as the engine calls it, where the layout tells."""
     numbers = [label[4:] for label in ranks if label.startswith("rank")]
     if len(numbers) != 1 or len(ranks) != 1:
@@ -53,7 +53,7 @@ def by_label(run: Run, ranks: frozenset[str]) -> frozenset[str]:
     return ranks_of(run, int(numbers[0])) or ranks
 
 
-def ranks_of(run: Run, number: int) -> frozenset[str]:
+def ranks_of(run: LogRun, number: int) -> frozenset[str]:
     """The labels of the process with this number over all, on one node: pipeline stages are outermost."""
     pp, tp = run.size("pp_size"), run.size("tp_size")
     if number >= pp * tp or run.size("nnodes") > 1:
@@ -62,7 +62,7 @@ def ranks_of(run: Run, number: int) -> frozenset[str]:
     return stage | {f"TP{number % tp}"} if tp > 1 else stage
 
 
-def _join_cut(run: Run) -> None:
+def _join_cut(run: LogRun) -> None:
     """A rank that was killed while it printed said the beginning of what another one said whole."""
     whole = [(key, found) for key, found in run.found.items() if found.fault.frames and not found.fault.cut][
         :100
@@ -79,7 +79,7 @@ def _join_cut(run: Run) -> None:
                 break
 
 
-def _explain_missing(run: Run) -> None:
+def _explain_missing(run: LogRun) -> None:
     """A module that is missed later, and whose import was logged to have failed for another reason."""
     for found in run.found.values():
         if found.key[:1] != ("import",) or "No module named" in found.fault.message:
@@ -91,7 +91,7 @@ def _explain_missing(run: Run) -> None:
                 other.weighed = Weighed(Weight.CONSEQUENCE, f"{module} is there, and did not load before")
 
 
-def _show_where_it_stood(run: Run) -> None:
+def _show_where_it_stood(run: LogRun) -> None:
     """A time-out has the frames that its process was in, where a dump of them was logged."""
     for found in run.found.values():
         fault = found.fault

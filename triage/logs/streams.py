@@ -38,7 +38,7 @@ _Said = tuple[int, str, str, bool]
 _NOTHING: _Said = (-10, "", "", False)
 
 
-class _Open:
+class _OpenTraceback:
     __slots__ = ("fed", "misses", "reading", "said", "signed")
 
     def __init__(self, reading: Reading, signed: bool, now: int) -> None:
@@ -54,13 +54,13 @@ class Streams:
 
     def __init__(self) -> None:
         self._writers = Writers()
-        self._open: dict[_Key, _Open] = {}
+        self._open: dict[_Key, _OpenTraceback] = {}
         self._unsigned = 0  # open tracebacks that unsigned lines may belong to
         self._now = 0
         self._ranks: dict[_Key, frozenset[str]] = {}
         self._before: dict[_Key | None, _Said] = {}
         self._latest: Line | None = None
-        self._fed: _Open | None = None  # what the unsigned line before this one belonged to
+        self._fed: _OpenTraceback | None = None  # what the unsigned line before this one belonged to
         self._alternating = False
         self._followed: dict[int, int] = {}  # what followed which unsigned lines
 
@@ -134,7 +134,7 @@ class Streams:
     def _unsigned_line(self, line: Line) -> Iterator[Reading]:
         plain = classify(line.text)
         begins = may_begin_dump(line.text) or plain[0] in (Kind.HEADER, Kind.GROUP)
-        best: _Open | None = None
+        best: _OpenTraceback | None = None
         best_score = 0
         best_read = plain
         bare: Read | None = None  # without the margin of an exception group
@@ -160,7 +160,7 @@ class Streams:
         elif begins or plain[0] is Kind.FRAME:
             yield from self._begin(line, None)
 
-    def _score(self, held: _Open, fit: int, read: Read, text: str) -> int:
+    def _score(self, held: _OpenTraceback, fit: int, read: Read, text: str) -> int:
         """How likely an unsigned line goes on with a reading: by grammar, by what is known, by turns."""
         score = fit * 16
         # ranks that fail alike print alike: what followed these very lines once will follow again
@@ -176,7 +176,7 @@ class Streams:
         # take turns, the other one
         return score + ((held is self._fed) is not self._alternating)
 
-    def _took(self, held: _Open, line: Line) -> None:
+    def _took(self, held: _OpenTraceback, line: Line) -> None:
         text = hash(line.text)
         if len(self._followed) < MAX_WRITERS:
             self._followed.setdefault(held.said, text)
@@ -210,7 +210,7 @@ class Streams:
             yield self._finish(key)
         if len(self._open) >= MAX_OPEN:
             yield self._finish(next(iter(self._open)))
-        self._open[key] = held = _Open(reading, signed, self._now)
+        self._open[key] = held = _OpenTraceback(reading, signed, self._now)
         if not signed:
             self._fed, self._alternating = held, False
         self._unsigned += not signed
@@ -222,7 +222,7 @@ class Streams:
         said = site == line.site if line.repeating else introduces
         return text if said and line.number - number <= 2 else ""
 
-    def _is_late(self, held: _Open) -> bool:
+    def _is_late(self, held: _OpenTraceback) -> bool:
         """Whether a chain would have followed by now."""
         return held.reading.over and self._now - held.fed > LATE
 

@@ -9,16 +9,16 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from triage.evidence.model import Deployment
-from triage.patching.ledger import Change, ChangedFile, Ledger
+from triage.patching.ledger import ChangedFile, LedgerView, PatchChange
 from triage.patching.observation import FileFacts, Observation, observe
-from triage.patching.remote import Agent
+from triage.patching.remote import PatchAgent
 
 # A package was installed over it; another hand put the old bytes back, or edited the file; it is not there.
 Cause = Literal["", "cut", "installed", "restored", "edited", "gone"]
 
 
 @dataclass(frozen=True)
-class Service:
+class AffectedService:
     """A service of the host, and the tree that its interpreter imports the engine from.
 
     `root` is the real directory that holds the package. `pid` and `started` (seconds since 1970) are
@@ -34,10 +34,10 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunningService:
     """Whether a service runs the source as it is now: `current` is None where that is not known."""
 
-    service: Service
+    service: AffectedService
     current: bool | None
     why: str
 
@@ -46,14 +46,16 @@ class Run:
 class Outlook:
     """A change, what happened to it, who runs it, and the arguments of `triage` that come next."""
 
-    change: Change
+    change: PatchChange
     happened: str = ""
     cause: Cause = ""  # of what happened
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunningService, ...] = ()
     next: tuple[str, ...] = ()
 
 
-def look(agent: Agent, changes: Sequence[Change], deployments: Iterable[Deployment]) -> tuple[Outlook, ...]:
+def look(
+    agent: PatchAgent, changes: Sequence[PatchChange], deployments: Iterable[Deployment]
+) -> tuple[Outlook, ...]:
     """Ask the host, each service's own interpreter first. One outlook for each change, in the same order."""
     files = [(file.path, file.module, change.distribution) for change in changes for file in change.files]
     if not files:
@@ -62,11 +64,11 @@ def look(agent: Agent, changes: Sequence[Change], deployments: Iterable[Deployme
     roots = [each.package_root for each in serving]
     pids = [each.serving_pid for each in serving if each.serving_pid]
     seen = {
-        python: observe(Agent(agent.connection, python), files, roots, pids)
+        python: observe(PatchAgent(agent.connection, python), files, roots, pids)
         for python in dict.fromkeys([agent.python, *(each.python for each in serving)])
     }
     services = [
-        Service(
+        AffectedService(
             each.name,
             posixpath.dirname(seen[each.python].roots[each.package_root]),
             seen[each.python],
@@ -79,7 +81,7 @@ def look(agent: Agent, changes: Sequence[Change], deployments: Iterable[Deployme
     return outlooks(changes, agent.connection.name, seen[agent.python], services)
 
 
-def not_running(agent: Agent, changes: Sequence[Change], deployment: Deployment) -> tuple[str, ...]:
+def not_running(agent: PatchAgent, changes: Sequence[PatchChange], deployment: Deployment) -> tuple[str, ...]:
     """The patches that are applied to the tree of a service, and that it was started before."""
     return tuple(
         outlook.change.patch
@@ -89,15 +91,15 @@ def not_running(agent: Agent, changes: Sequence[Change], deployment: Deployment)
 
 
 def outlooks(
-    changes: Sequence[Change], host: str, seen: Observation, services: Sequence[Service] = ()
+    changes: Sequence[PatchChange], host: str, seen: Observation, services: Sequence[AffectedService] = ()
 ) -> tuple[Outlook, ...]:
     """From what was read. `seen` counts where no service imports from the tree of a change."""
-    ledger = Ledger(tuple(changes))
+    ledger = LedgerView(tuple(changes))
     return tuple(_outlook(change, ledger, host, seen, services) for change in changes)
 
 
 def _outlook(
-    change: Change, ledger: Ledger, host: str, seen: Observation, services: Sequence[Service]
+    change: PatchChange, ledger: LedgerView, host: str, seen: Observation, services: Sequence[AffectedService]
 ) -> Outlook:
     if change.interrupted:
         return Outlook(change, "cut short", "cut", (), ("patch", host, "--id", change.patch, "--apply"))
@@ -117,7 +119,7 @@ def _outlook(
     return Outlook(change, "", "", runs, ("verify", host, *unit) if behind else ())
 
 
-def _happened(change: Change, ledger: Ledger, facts: Mapping[str, FileFacts]) -> tuple[Cause, str]:
+def _happened(change: PatchChange, ledger: LedgerView, facts: Mapping[str, FileFacts]) -> tuple[Cause, str]:
     """Why an applied change is not in the source any more; nothing where it is."""
     for file in change.files:
         standing = ledger.standing(change.patch, file.path, file.now or "")
@@ -126,7 +128,7 @@ def _happened(change: Change, ledger: Ledger, facts: Mapping[str, FileFacts]) ->
     return "", ""
 
 
-def _lost(change: Change, file: ChangedFile, facts: FileFacts) -> tuple[Cause, str]:
+def _lost(change: PatchChange, file: ChangedFile, facts: FileFacts) -> tuple[Cause, str]:
     package, when = f"{change.distribution} {change.version}", ""
     if facts.placed:
         when = f" at {_time(facts.placed)}"
@@ -145,23 +147,23 @@ def _lost(change: Change, file: ChangedFile, facts: FileFacts) -> tuple[Cause, s
     return "edited", f"another hand edited {file.path}{when}"
 
 
-def _elsewhere(services: Iterable[Service]) -> tuple[Run, ...]:
-    return tuple(Run(service, None, f"imports from {service.root}") for service in services)
+def _elsewhere(services: Iterable[AffectedService]) -> tuple[RunningService, ...]:
+    return tuple(RunningService(service, None, f"imports from {service.root}") for service in services)
 
 
-def _run(service: Service, change: Change) -> Run:
+def _run(service: AffectedService, change: PatchChange) -> RunningService:
     if service.pid is None or service.started is None:
-        return Run(service, None, "it does not run; its next start takes the source as it is")
+        return RunningService(service, None, "it does not run; its next start takes the source as it is")
     stale = [path for file in change.files for path in service.seen.of(file.path).bytecode]
     if stale:
-        return Run(service, False, f"remove the bytecode that it runs instead: {', '.join(stale)}")
+        return RunningService(service, False, f"remove the bytecode that it runs instead: {', '.join(stale)}")
     times = [service.seen.of(file.path).written for file in change.files]
     if None in times:
-        return Run(service, None, "when the file was written is not known")
+        return RunningService(service, None, "when the file was written is not known")
     written = max(time for time in times if time is not None)
     if service.started > written:
-        return Run(service, True, f"started {_time(service.started)}, after it")
-    return Run(service, False, f"started {_time(service.started)}, before it")
+        return RunningService(service, True, f"started {_time(service.started)}, after it")
+    return RunningService(service, False, f"started {_time(service.started)}, before it")
 
 
 def _time(seconds: float) -> str:

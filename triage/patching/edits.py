@@ -9,7 +9,7 @@ import libcst as cst
 
 from triage.patching import pattern
 from triage.patching.model import Site
-from triage.patching.pattern import Match
+from triage.patching.pattern import SiteMatch
 from triage.patching.schema import Edit
 from triage.patching.source import Segment, Source, parse
 from triage.patching.syntax import is_block, may_match
@@ -19,7 +19,7 @@ Change = tuple[Span, str]  # and the text that takes its place
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundSite:
     """What one edit finds in one file. `new` is the edited file, None when there is nothing to edit.
 
     `outside` are sites of the defect's shape outside the class or function that is known to have it.
@@ -37,7 +37,7 @@ class _Place:
     """A match, and where it stands."""
 
     segment: Segment
-    match: Match
+    match: SiteMatch
     elsewhere: bool = False  # a fix that does not stand at the statement that has the defect
 
     @property
@@ -45,11 +45,11 @@ class _Place:
         return self.segment.span(self.match.node)
 
 
-def look(edit: Edit, path: str, data: bytes) -> Found:
+def look(edit: Edit, path: str, data: bytes) -> FoundSite:
     """Look for an edit in a file. Raises Unparsable for a file that cannot be read or written back."""
     others = (edit.replace, *edit.fixed, *edit.suspect)
     if not any(may_match(shape, data) for shape in (edit.find, *others)):
-        return Found()
+        return FoundSite()
     source = parse(data)
     inside: list[_Place] = []
     outside: list[_Place] = []
@@ -79,7 +79,7 @@ def look(edit: Edit, path: str, data: bytes) -> Found:
     made = [(place, _changes(edit, source, place)) for place in inside]
     suspect += [place for place, own in made if own is None]
     changes = [change for _, own in made for change in own or ()]
-    return Found(
+    return FoundSite(
         tuple(_site(source, path, place.span, changes) for place, own in made if own is not None),
         tuple(_site(source, path, place.span) for place in fixed),
         tuple(_site(source, path, place.span) for place in suspect),
@@ -118,7 +118,7 @@ def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list
                 found = [match for match in pattern.find(shape, scope) if _holds(edit, match)]
             else:
                 rows = pattern.find_blocks(shape, scope)
-                found = [Match(row[kept].body[0], bound) for row, bound in rows]  # type: ignore[attr-defined]
+                found = [SiteMatch(row[kept].body[0], bound) for row, bound in rows]  # type: ignore[attr-defined]
             for match in found:
                 places.setdefault(id(match.node), _Place(segment, match, elsewhere=kept is None))
     return list(places.values())
@@ -159,7 +159,7 @@ def _places(
     return list(found.values())
 
 
-def _holds(edit: Edit, match: Match) -> bool:
+def _holds(edit: Edit, match: SiteMatch) -> bool:
     return all(
         pattern.last_name(match.bound[name]) == condition.last_name
         for name, condition in edit.where.items()

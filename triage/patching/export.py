@@ -16,7 +16,7 @@ from typing import Literal
 
 from triage.common.errors import RefusedError
 from triage.patching import transaction
-from triage.patching.model import FileEdit, State
+from triage.patching.model import FileEdit, PlanState
 from triage.patching.schema import Patch
 from triage.patching.target import Plans
 from triage.patching.transaction import HostTree
@@ -51,13 +51,13 @@ def exported(tree: HostTree, plans: Plans) -> Export:
         happened = "; ".join(f"{patch.id} is {plan.state.value}: {plan.reason}" for patch, plan in plans)
         happened = happened or "no patch is proposed for what ran there, and none is applied"
         raise RefusedError("exporting from", tree.host, happened, f"triage patch {tree.host}")
-    patches = tuple(patch for patch, plan in plans if plan.edits or plan.state is State.APPLIED)
+    patches = tuple(patch for patch, plan in plans if plan.edits or plan.state is PlanState.APPLIED)
     return Export(patches, tuple(merged.values()), tree.agent.python)
 
 
 def _made(tree: HostTree, plans: Plans) -> tuple[FileEdit, ...]:
     """The edits of changes on record, oldest first; a file that was changed twice has one of each."""
-    wanted = {patch.id for patch, plan in plans if plan.state is State.APPLIED}
+    wanted = {patch.id for patch, plan in plans if plan.state is PlanState.APPLIED}
     changes = {change.patch: change for change in tree.ledger().changes if change.state == "applied"}
     edits: list[FileEdit] = []
     later: dict[str, bytes] = {}

@@ -40,7 +40,7 @@ class ChangedFile:
 
 
 @dataclass(frozen=True)
-class Change:
+class PatchChange:
     """One application of one patch. `version` is the distribution's when it was made, `installed` now's."""
 
     id: str
@@ -76,20 +76,20 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class LedgerView:
     """All changes on record, oldest first."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PatchChange, ...] = ()
 
-    def with_planned(self, patch: str, edits: Iterable[FileEdit]) -> Ledger:
+    def with_planned(self, patch: str, edits: Iterable[FileEdit]) -> LedgerView:
         """The record as it will be when some edits are made."""
         files = tuple(
             ChangedFile(edit.module, edit.path, _digest(edit.before), _digest(edit.after)) for edit in edits
         )
-        planned = Change("", patch, "applied", "", "", "", "", "", files)
-        return Ledger((*self.changes, planned))
+        planned = PatchChange("", patch, "applied", "", "", "", "", "", files)
+        return LedgerView((*self.changes, planned))
 
-    def active(self, path: str) -> tuple[tuple[Change, ChangedFile], ...]:
+    def active(self, path: str) -> tuple[tuple[PatchChange, ChangedFile], ...]:
         """The changes that made a file what it is, oldest first."""
         return tuple(
             (change, file)
@@ -124,10 +124,10 @@ class Standing:
     """`none`: not applied. `restored`: applied, and the old bytes are back by another hand."""
 
     kind: Literal["none", "applied", "drifted", "restored"]
-    change: Change | None = None
+    change: PatchChange | None = None
 
 
-def choose(changes: Sequence[Change], name: str, host: str) -> Change:
+def choose(changes: Sequence[PatchChange], name: str, host: str) -> PatchChange:
     """The applied change that an id of a change or a patch means. Raises UsageError."""
     applied = [change for change in changes if change.state == "applied" or change.interrupted]
     found = [change for change in changes if change.id == name] or [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class State(str, enum.Enum):
+class PlanState(str, enum.Enum):
     """State of one patch on one tree, decided on syntax and the ledger, never on versions or line numbers."""
 
     APPLICABLE = "applicable"
@@ -93,7 +93,7 @@ class Plan:
     """
 
     patch: str
-    state: State
+    state: PlanState
     reason: str
     sites: tuple[Site, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -103,7 +103,7 @@ class Plan:
     @property
     def ready(self) -> bool:
         """Can it be applied, with no question open?"""
-        return self.state is State.APPLICABLE and all(check.holds for check in self.checks)
+        return self.state is PlanState.APPLICABLE and all(check.holds for check in self.checks)
 
     def diff(self) -> str:
         return "".join(edit.diff() for edit in self.edits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triage.common.errors import UnreachableError
-from triage.patching.remote import Agent
+from triage.patching.remote import PatchAgent
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Observation:
 
 
 def observe(
-    agent: Agent,
+    agent: PatchAgent,
     files: Iterable[tuple[str, str, str]],
     roots: Iterable[str] = (),
     pids: Iterable[int] = (),

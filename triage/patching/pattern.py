@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(rf"{PREFIX}([A-Z][A-Z0-9_]*)")
 
 
 @dataclass(frozen=True)
-class Match:
+class SiteMatch:
     """A node that a pattern matches, and what each metavariable stands for."""
 
     node: cst.CSTNode
@@ -66,13 +66,13 @@ def parse_block(block: str) -> tuple[cst.BaseStatement, ...]:
     return tuple(cst.parse_module(to_python(block)).body)
 
 
-def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
+def find(pattern: str, scope: cst.CSTNode) -> list[SiteMatch]:
     """Every match below a node. A metavariable that occurs twice must stand for the same code.
 
     The node of a block's match is its first statement.
     """
     if is_block(pattern):
-        return [Match(nodes[0], bound) for nodes, bound in find_blocks(pattern, scope)]
+        return [SiteMatch(nodes[0], bound) for nodes, bound in find_blocks(pattern, scope)]
     matcher, names = _compiled(pattern)
     found = []
     wanted = type(parse_pattern(pattern))
@@ -81,7 +81,7 @@ def find(pattern: str, scope: cst.CSTNode) -> list[Match]:
             continue
         bound = _bound(node, matcher, names)
         if bound is not None:
-            found.append(Match(node, bound))
+            found.append(SiteMatch(node, bound))
     return found
 
 
@@ -114,12 +114,12 @@ def kept_at(pattern: str, block: str) -> int | None:
     return places[0] if places and len(wanted) == 1 else None
 
 
-def substitutions(pattern: str, replacement: str, match: Match) -> list[Substitution]:
+def substitutions(pattern: str, replacement: str, match: SiteMatch) -> list[Substitution]:
     """What to replace in a match, as few and as small nodes as make `pattern` into `replacement`."""
     return list(_differences(parse_pattern(pattern), parse_pattern(replacement), match.node, match.bound))
 
 
-def block_lines(pattern: str, block: str, match: Match, unit: str) -> Lines:
+def block_lines(pattern: str, block: str, match: SiteMatch, unit: str) -> Lines:
     """The lines that a block puts around a match, or in its place; `unit` indents what is nested."""
     kept = kept_at(pattern, block)
     statements = parse_block(block)

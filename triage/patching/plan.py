@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triage.evidence.model import EMPTY, Unanswered
-from triage.patching.ledger import Ledger, Standing
-from triage.patching.model import Check, FileEdit, Plan, Site, SourceFile, SourceTree, State
+from triage.patching.ledger import LedgerView, Standing
+from triage.patching.model import Check, FileEdit, Plan, PlanState, Site, SourceFile, SourceTree
 from triage.patching.schema import Edit, Patch
 from triage.patching.source import Unparsable, parse_ast
 
-NO_CHANGES = Ledger()
+NO_CHANGES = LedgerView()
 
 
 def plan_patch(
-    patch: Patch, tree: SourceTree, context: Mapping[str, str] = EMPTY, ledger: Ledger = NO_CHANGES
+    patch: Patch, tree: SourceTree, context: Mapping[str, str] = EMPTY, ledger: LedgerView = NO_CHANGES
 ) -> Plan:
     """The patch's state on a tree, why, and the edits when it is applicable.
 
@@ -32,7 +32,7 @@ def plan_patch(
             return by_us
         return _plan(patch, tree, context, files)
     except (Unanswered, Unparsable) as reason:
-        return Plan(patch.id, State.UNREADABLE, str(reason))
+        return Plan(patch.id, PlanState.UNREADABLE, str(reason))
 
 
 @dataclass
@@ -80,17 +80,17 @@ def _plan(
     work.strange += [item for item in work.elsewhere if (item[1].path, item[1].line) not in claimed]
     if work.strange:
         reason = "; ".join(dict.fromkeys(why for why, _ in work.strange))
-        return Plan(patch.id, State.AMBIGUOUS, reason, tuple(site for _, site in work.strange) + sites)
+        return Plan(patch.id, PlanState.AMBIGUOUS, reason, tuple(site for _, site in work.strange) + sites)
     if not sites and not fixed:
-        return Plan(patch.id, State.NOT_AFFECTED, "neither the defect nor the fix is in " + _named(files))
+        return Plan(patch.id, PlanState.NOT_AFFECTED, "neither the defect nor the fix is in " + _named(files))
     if not sites and work.done:
-        return Plan(patch.id, State.FIXED_UPSTREAM, "the fix is in the source, and not by us", fixed)
+        return Plan(patch.id, PlanState.FIXED_UPSTREAM, "the fix is in the source, and not by us", fixed)
     if not work.as_known:
         counts = "; ".join(
             f"{_times(wanted)} `{edit.find}` and {_times(done)} its fix, {edit.sites} known"
             for edit, wanted, done in work.counts
         )
-        return Plan(patch.id, State.AMBIGUOUS, counts, sites + fixed)
+        return Plan(patch.id, PlanState.AMBIGUOUS, counts, sites + fixed)
     return _required(patch, tree, context, sites, tuple(work.edits.values()))
 
 
@@ -113,12 +113,12 @@ def _required(
             more = f" (and {len(wrong) - 2} more)" if len(wrong) > 2 else ""
             failed.append(f"{requirement.says}: {', '.join(wrong[:2])}{more}")
     if failed:
-        return Plan(patch.id, State.BLOCKED, "; ".join(failed), sites, tuple(checks))
+        return Plan(patch.id, PlanState.BLOCKED, "; ".join(failed), sites, tuple(checks))
     open_ = [check.summary for check in checks if check.holds is None]
     reason = "the defect is there, and the fix is not"
     if open_:
         reason += f"; open: {', '.join(open_)}"
-    return Plan(patch.id, State.APPLICABLE, reason, sites, tuple(checks), edits)
+    return Plan(patch.id, PlanState.APPLICABLE, reason, sites, tuple(checks), edits)
 
 
 def _look_everywhere(patch: Patch, files: Mapping[str, SourceFile]) -> _Work:
@@ -172,12 +172,12 @@ def _read(patch: Patch, tree: SourceTree) -> dict[str, SourceFile]:
 def _without_files(patch: Patch, tree: SourceTree) -> Plan:
     if tree.read(patch.package) is None:
         reason = f"there is no package {patch.package} in this tree"
-        return Plan(patch.id, State.NOT_INSTALLED, reason)
+        return Plan(patch.id, PlanState.NOT_INSTALLED, reason)
     modules = ", ".join(module for edit in patch.edits for module in edit.modules)
-    return Plan(patch.id, State.NOT_AFFECTED, f"this version has no {modules}")
+    return Plan(patch.id, PlanState.NOT_AFFECTED, f"this version has no {modules}")
 
 
-def _on_record(patch: Patch, files: Mapping[str, SourceFile], ledger: Ledger) -> Plan | None:
+def _on_record(patch: Patch, files: Mapping[str, SourceFile], ledger: LedgerView) -> Plan | None:
     """What the ledger decides: it does, unless every trace of the change is gone."""
     standings = [
         (file, ledger.standing(patch.id, file.path, hashlib.sha256(file.data).hexdigest()))
@@ -193,11 +193,11 @@ def _on_record(patch: Patch, files: Mapping[str, SourceFile], ledger: Ledger) ->
     if drifted:
         there = "the fix's shape is still there" if sites else "the fix's shape is gone"
         reason = f"applied {when}; {', '.join(drifted)} changed since, {there}"
-        return Plan(patch.id, State.DRIFTED, reason, sites)
+        return Plan(patch.id, PlanState.DRIFTED, reason, sites)
     if work.sites or not sites:
         reason = f"on record as applied {when}, but the source does not have the fix's shape"
-        return Plan(patch.id, State.AMBIGUOUS, reason, tuple(work.sites) + sites)
-    return Plan(patch.id, State.APPLIED, f"applied {when}", sites)
+        return Plan(patch.id, PlanState.AMBIGUOUS, reason, tuple(work.sites) + sites)
+    return Plan(patch.id, PlanState.APPLIED, f"applied {when}", sites)
 
 
 def _when(standing: Standing) -> str:

@@ -11,15 +11,15 @@ from triage.common.errors import TriageError
 from triage.evidence.model import EMPTY
 from triage.patching import transaction
 from triage.patching.change_status import Outlook, look
-from triage.patching.ledger import Change, Ledger
-from triage.patching.model import FileEdit, Plan, State
+from triage.patching.ledger import LedgerView, PatchChange
+from triage.patching.model import FileEdit, Plan, PlanState
 from triage.patching.plan import plan_patch
 from triage.patching.schema import Patch
-from triage.patching.target import PlannedTree, Target, apply_all, plan_all
+from triage.patching.target import PatchTarget, PlannedTree, apply_all, plan_all
 from triage.patching.transaction import HostTree
 
 Verdict = Literal["in place", "applies again", "needs nothing", "conflict"]
-_NOTHING = (State.FIXED_UPSTREAM, State.NOT_AFFECTED, State.NOT_INSTALLED)
+_NOTHING = (PlanState.FIXED_UPSTREAM, PlanState.NOT_AFFECTED, PlanState.NOT_INSTALLED)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Rebased:
     diff: str = ""
 
     @property
-    def change(self) -> Change:
+    def change(self) -> PatchChange:
         return self.outlook.change
 
     @property
@@ -59,7 +59,7 @@ def rebase(tree: HostTree, known: Iterable[Patch], context: Mapping[str, str] = 
     latest = {(item.patch, item.root): item.id for item in changes if item.state == "applied"}
     looked = [item for item in look(tree.agent, changes, ()) if item.change.id in latest.values()]
     lost = [item for item in looked if item.cause]
-    ledger = Ledger(tuple(item for item in changes if item.id not in [each.change.id for each in lost]))
+    ledger = LedgerView(tuple(item for item in changes if item.id not in [each.change.id for each in lost]))
     found = {item.change.id: Rebased(item, "in place") for item in looked}
     for root in dict.fromkeys(item.change.root for item in lost):
         here = _at(tree, root)
@@ -70,16 +70,16 @@ def rebase(tree: HostTree, known: Iterable[Patch], context: Mapping[str, str] = 
     return tuple(found.values())
 
 
-def apply_again(tree: HostTree, found: Sequence[Rebased]) -> tuple[Change, ...]:
+def apply_again(tree: HostTree, found: Sequence[Rebased]) -> tuple[PatchChange, ...]:
     """Close the records of what is lost, and apply what applies again. Raises TriageError."""
     for item in found:
         if item.closes:
             then = f", where it {item.verdict}" if item.verdict != "conflict" else ""
             transaction.retire(tree, [item.change.id], item.outlook.happened + then)
-    made: list[Change] = []
+    made: list[PatchChange] = []
     for item in found:
         if item.verdict == "applies again" and item.patch and item.plan:
-            target = Target(_at(tree, item.change.root), "", (), item.context)
+            target = PatchTarget(_at(tree, item.change.root), "", (), item.context)
             made += apply_all(target, [(item.patch, item.plan)])
     return tuple(made)
 
@@ -89,7 +89,7 @@ def _planned(
     patches: Mapping[str, Patch],
     tree: HostTree,
     context: Mapping[str, str],
-    ledger: Ledger,
+    ledger: LedgerView,
 ) -> Iterator[Rebased]:
     """Changes of one root, each planned on the result of those before it."""
     mine = [item for item in lost if item.change.patch in patches]
@@ -108,7 +108,7 @@ def _verdict(outlook: Outlook, plan: Plan) -> Verdict:
         return "applies again"
     if outlook.cause in ("installed", "gone") and plan.state in _NOTHING:
         return "needs nothing"
-    if plan.state is State.FIXED_UPSTREAM:  # another hand edited something else in the file
+    if plan.state is PlanState.FIXED_UPSTREAM:  # another hand edited something else in the file
         return "in place"
     return "conflict"
 

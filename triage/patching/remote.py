@@ -35,7 +35,7 @@ _REFUSALS = {
 }
 
 
-class Agent:
+class PatchAgent:
     """Asks the agent on one host. `ledger` is a directory instead of the host's usual one."""
 
     def __init__(self, connection: Connection, python: str = "", ledger: str = "") -> None:

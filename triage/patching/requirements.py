@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from triage.patching import inspect
 from triage.patching.inspect import ClassSource
 from triage.patching.model import Check, SourceTree
-from triage.patching.schema import Requirement, Shape
+from triage.patching.schema import CodeShape, Requirement
 
 
 def check(
-    requirement: Requirement | Shape, tree: SourceTree, context: Mapping[str, str]
+    requirement: Requirement | CodeShape, tree: SourceTree, context: Mapping[str, str]
 ) -> tuple[Check, ...]:
     """Everything that was looked at; the requirement holds when all of it does.
 
     Raises Unanswered when a module is there and cannot be read, Unparsable when it cannot be parsed.
     """
-    if isinstance(requirement, Shape):
+    if isinstance(requirement, CodeShape):
         return (_stands(requirement, tree),)
     module, _, name = requirement.subclass_of.rpartition(".")
     base = inspect.find_class(tree, (module,), name)
@@ -35,7 +35,7 @@ def check(
     return _one(requirement, tree, found)
 
 
-def _stands(requirement: Shape, tree: SourceTree) -> Check:
+def _stands(requirement: CodeShape, tree: SourceTree) -> Check:
     from triage.patching.edits import where
 
     files = [file for module in requirement.modules if (file := tree.read(module)) is not None]

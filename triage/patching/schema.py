@@ -33,17 +33,17 @@ Block = Annotated[
 ]
 
 
-class Model(BaseModel):
+class PatchPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Condition(Model):
+class Condition(PatchPart):
     """What a metavariable may stand for: `a.b.pool` and `pool` both have the last name `pool`."""
 
     last_name: Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]
 
 
-class Edit(Model):
+class Edit(PatchPart):
     """One shape of code and what it becomes, in any of `modules`.
 
     `inside` is the qualified name of the class or function that it must stand in; the same shape
@@ -98,7 +98,7 @@ class Edit(Model):
         return is_block(self.replace) and kept_at(self.find, self.replace) is not None
 
 
-class Requirement(Model):
+class Requirement(PatchPart):
     """Something that must hold elsewhere in the tree: the class that serves has an attribute.
 
     `subclass_of` is the base of all classes that can serve, looked for in `modules`. The one that does
@@ -125,7 +125,7 @@ class Requirement(Model):
         return self
 
 
-class Shape(Model):
+class CodeShape(PatchPart):
     """Something that must hold elsewhere in the tree: one of some shapes stands in one of the modules."""
 
     says: Line
@@ -138,7 +138,7 @@ def _kind(requirement: object) -> str:
     return "shape" if "stands" in given else "class"
 
 
-class Example(Model):
+class Example(PatchPart):
     """A module's text before and after; without `after`, it must stay as it is."""
 
     title: Line
@@ -146,7 +146,7 @@ class Example(Model):
     after: str | None = None
 
 
-class Patch(Model):
+class Patch(PatchPart):
     """One patch file. `affected` is a hint for people; the state is decided on syntax."""
 
     id: Id
@@ -156,7 +156,7 @@ class Patch(Model):
     edits: Annotated[tuple[Edit, ...], Field(min_length=1)]
     requires: tuple[
         Annotated[
-            Annotated[Requirement, Tag("class")] | Annotated[Shape, Tag("shape")], Discriminator(_kind)
+            Annotated[Requirement, Tag("class")] | Annotated[CodeShape, Tag("shape")], Discriminator(_kind)
         ],
         ...,
     ] = ()

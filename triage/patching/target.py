@@ -10,8 +10,8 @@ from triage.common.errors import TriageError
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
 from triage.patching import transaction
-from triage.patching.ledger import Change, Ledger
-from triage.patching.model import FileEdit, Plan, SourceFile, SourceTree, State
+from triage.patching.ledger import LedgerView, PatchChange
+from triage.patching.model import FileEdit, Plan, PlanState, SourceFile, SourceTree
 from triage.patching.observation import observe
 from triage.patching.plan import plan_patch
 from triage.patching.schema import Patch
@@ -21,7 +21,7 @@ Plans = tuple[tuple[Patch, Plan], ...]
 
 
 @dataclass(frozen=True)
-class Target:
+class PatchTarget:
     """Which patches, on which tree of a host, and what is known of the deployment there.
 
     `package_root` is the directory of the engine's package, and `unit` what runs it; "" where no
@@ -43,11 +43,11 @@ def target_at(
     wanted: Sequence[Patch] = (),
     python: str = "",
     ledger: str = "",
-) -> Target:
+) -> PatchTarget:
     """A package's directory on a host, and the patches that are asked for, or were applied to it before."""
     root = package_root.rstrip("/").rpartition("/")[0] or "/"
     tree = HostTree(connection, [root], python, ledger)
-    return Target(tree, package_root, tuple(wanted) or on_record(tree, known))
+    return PatchTarget(tree, package_root, tuple(wanted) or on_record(tree, known))
 
 
 def on_record(tree: HostTree, known: Iterable[Patch]) -> tuple[Patch, ...]:
@@ -85,7 +85,7 @@ class PlannedTree:
         return replace(file, data=self._made[file.path])
 
 
-def survey(target: Target, settle: bool = False) -> Plans:
+def survey(target: PatchTarget, settle: bool = False) -> Plans:
     """The plan of every patch, freshly read from the host, each on the result of those before it.
 
     With `settle`, what an interrupted run left is finished or taken back first.
@@ -98,7 +98,7 @@ def survey(target: Target, settle: bool = False) -> Plans:
     return _with_notes(plan_all(target.patches, tree, target.context, ledger), tree, ledger)
 
 
-def _with_notes(plans: Plans, tree: HostTree, ledger: Ledger) -> Plans:
+def _with_notes(plans: Plans, tree: HostTree, ledger: LedgerView) -> Plans:
     """Say of files that are to be changed where they are not those that the package installed."""
     before: dict[str, str] = {}
     files = []
@@ -120,7 +120,9 @@ def _with_notes(plans: Plans, tree: HostTree, ledger: Ledger) -> Plans:
     return tuple((patch, replace(plan, notes=notes(patch, plan))) for patch, plan in plans)
 
 
-def plan_all(patches: Iterable[Patch], tree: SourceTree, context: Mapping[str, str], ledger: Ledger) -> Plans:
+def plan_all(
+    patches: Iterable[Patch], tree: SourceTree, context: Mapping[str, str], ledger: LedgerView
+) -> Plans:
     """The plans of patches that are to be applied in this order."""
     planned = PlannedTree(tree)
     found: list[tuple[Patch, Plan]] = []
@@ -129,21 +131,21 @@ def plan_all(patches: Iterable[Patch], tree: SourceTree, context: Mapping[str, s
         if plan.ready:
             planned.make(plan.edits)
             ledger = ledger.with_planned(patch.id, plan.edits)
-        elif plan.state is not State.APPLICABLE and planned.touches(patch.modules):
+        elif plan.state is not PlanState.APPLICABLE and planned.touches(patch.modules):
             plan = _or_conflict(plan, plan_patch(patch, tree, context, ledger), found)
         found.append((patch, plan))
     return tuple(found)
 
 
-def apply_all(target: Target, plans: Iterable[tuple[Patch, Plan]]) -> tuple[Change, ...]:
+def apply_all(target: PatchTarget, plans: Iterable[tuple[Patch, Plan]]) -> tuple[PatchChange, ...]:
     """Apply every plan that can be, in order, one transaction each.
 
     Gives the changes, those that were there already among them (`new` tells). When one fails, those
     that this call made are taken back. Raises TriageError.
     """
-    changes: list[Change] = []
+    changes: list[PatchChange] = []
     for patch, plan in plans:
-        if plan.state not in (State.APPLICABLE, State.APPLIED):
+        if plan.state not in (PlanState.APPLICABLE, PlanState.APPLIED):
             continue
         try:
             changes.append(transaction.apply(target.tree.fresh(), patch, plan, target.context))
@@ -153,7 +155,7 @@ def apply_all(target: Target, plans: Iterable[tuple[Patch, Plan]]) -> tuple[Chan
     return tuple(changes)
 
 
-def _take_back(tree: HostTree, changes: Sequence[Change], error: TriageError) -> None:
+def _take_back(tree: HostTree, changes: Sequence[PatchChange], error: TriageError) -> None:
     """Roll back what was made before an error, and say so in it."""
     for change in reversed(changes):
         try:
@@ -166,8 +168,8 @@ def _take_back(tree: HostTree, changes: Sequence[Change], error: TriageError) ->
 
 def _or_conflict(plan: Plan, alone: Plan, before: Iterable[tuple[Patch, Plan]]) -> Plan:
     """The plan, or where only the patches before it stand in its way, that they do."""
-    if alone.state is not State.APPLICABLE:
+    if alone.state is not PlanState.APPLICABLE:
         return plan
     names = ", ".join(patch.id for patch, other in before if other.ready)
     reason = f"it conflicts with {names}, on whose result it is {plan.state.value}: {plan.reason}"
-    return replace(plan, state=State.AMBIGUOUS, reason=reason)
+    return replace(plan, state=PlanState.AMBIGUOUS, reason=reason)

@@ -14,10 +14,10 @@ from typing import Any, get_args
 from triage.common.errors import RefusedError, TriageError, UnreachableError
 from triage.evidence.model import EMPTY, Unanswered
 from triage.hosts.connection import Connection
-from triage.patching.ledger import Change, ChangedFile, ChangeState, Ledger
-from triage.patching.model import FileEdit, Plan, SourceFile, State
+from triage.patching.ledger import ChangedFile, ChangeState, LedgerView, PatchChange
+from triage.patching.model import FileEdit, Plan, PlanState, SourceFile
 from triage.patching.plan import plan_patch
-from triage.patching.remote import TIMEOUT, Agent
+from triage.patching.remote import TIMEOUT, PatchAgent
 from triage.patching.schema import Patch
 
 SEARCH = TIMEOUT - 15  # seconds after which a search tells what it has; reading one directory may take some
@@ -33,7 +33,7 @@ class HostTree:
     def __init__(
         self, connection: Connection, roots: Iterable[str], python: str = "", ledger: str = ""
     ) -> None:
-        self.agent = Agent(connection, python, ledger)
+        self.agent = PatchAgent(connection, python, ledger)
         self.roots = tuple(roots)
         self._files: dict[str, SourceFile | str | None] = {}  # a str is why it could not be read
 
@@ -92,26 +92,28 @@ class HostTree:
         except (KeyError, TypeError, ValueError):
             raise _nonsense(doing, self.host) from None
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> LedgerView:
         """What was changed on this host before."""
         answer = self.agent.ask("reading the ledger", "changes", op="status", roots=self.roots)
-        return Ledger(_changes(answer, self.host))
+        return LedgerView(_changes(answer, self.host))
 
-    def plan(self, patch: Patch, context: Mapping[str, str] = EMPTY, ledger: Ledger | None = None) -> Plan:
+    def plan(
+        self, patch: Patch, context: Mapping[str, str] = EMPTY, ledger: LedgerView | None = None
+    ) -> Plan:
         """`plan_patch` on this tree, with its ledger."""
         self.prefetch((patch.package, *patch.modules))
         return plan_patch(patch, self, context, self.ledger() if ledger is None else ledger)
 
 
-def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] = EMPTY) -> Change:
+def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] = EMPTY) -> PatchChange:
     """Make the change that was planned, and plan again from the host to see that it is there.
 
     A change that is already there by us is given back as it is, with nothing written. Raises
     RefusedError when the plan cannot be applied or the host has changed since it was made.
     """
-    if plan.state is not State.APPLICABLE and settle(tree):
+    if plan.state is not PlanState.APPLICABLE and settle(tree):
         plan = tree.fresh().plan(patch, context)
-    if plan.state is State.APPLIED:
+    if plan.state is PlanState.APPLIED:
         return _latest(tree, patch)
     _refuse_unless_applicable(tree, plan)
     answer = tree.agent.ask(
@@ -126,7 +128,7 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
     )
     change = _change(answer, tree.host)
     after = tree.fresh().plan(patch, context)
-    if after.state is not State.APPLIED:
+    if after.state is not PlanState.APPLIED:
         raise TriageError(
             "applying",
             f"{patch.id} on {tree.host}",
@@ -136,12 +138,12 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
     return change
 
 
-def status(tree: HostTree) -> tuple[Change, ...]:
+def status(tree: HostTree) -> tuple[PatchChange, ...]:
     """All changes on record, oldest first."""
     return tree.ledger().changes
 
 
-def rollback(tree: HostTree, change: str) -> Change:
+def rollback(tree: HostTree, change: str) -> PatchChange:
     """Put back the exact bytes from before a change.
 
     Raises RefusedError when a file has changed since, UsageError when there is no such change.
@@ -150,13 +152,13 @@ def rollback(tree: HostTree, change: str) -> Change:
     return _change(answer, tree.host)
 
 
-def recover(tree: HostTree) -> tuple[Change, ...]:
+def recover(tree: HostTree) -> tuple[PatchChange, ...]:
     """Finish or take back what an interrupted run left; the changes that this settled."""
     answer = tree.agent.ask("recovering", "changes", op="recover", by=operator())
     return _changes(answer, tree.host)
 
 
-def settle(tree: HostTree) -> tuple[Change, ...]:
+def settle(tree: HostTree) -> tuple[PatchChange, ...]:
     """`recover`, where an interrupted run left something."""
     return recover(tree) if any(change.interrupted for change in status(tree)) else ()
 
@@ -178,7 +180,7 @@ def export(
     return edits
 
 
-def shown(tree: HostTree, change: str) -> tuple[Change, tuple[FileEdit, ...]]:
+def shown(tree: HostTree, change: str) -> tuple[PatchChange, tuple[FileEdit, ...]]:
     """A change, and of each of its files what it was before and what it is now, by whatever hand."""
     doing = "reading"
     answer = tree.agent.ask(doing, change, op="show", change=change)
@@ -193,7 +195,7 @@ def shown(tree: HostTree, change: str) -> tuple[Change, tuple[FileEdit, ...]]:
         raise _nonsense(doing, tree.host) from None
 
 
-def retire(tree: HostTree, changes: Iterable[str], note: str) -> tuple[Change, ...]:
+def retire(tree: HostTree, changes: Iterable[str], note: str) -> tuple[PatchChange, ...]:
     """Close the record of applied changes that are in none of their files any more.
 
     Raises RefusedError, and closes no further one, where a change is still there.
@@ -213,7 +215,7 @@ def operator() -> str:
     return f"{name}@{socket.gethostname()}"
 
 
-def _latest(tree: HostTree, patch: Patch) -> Change:
+def _latest(tree: HostTree, patch: Patch) -> PatchChange:
     """The change on record that a plan calls applied."""
     for change in reversed(status(tree)):
         if change.patch == patch.id and change.state == "applied" and not change.superseded:
@@ -228,7 +230,7 @@ def _latest(tree: HostTree, patch: Patch) -> Change:
 
 def _refuse_unless_applicable(tree: HostTree, plan: Plan) -> None:
     to = f"{plan.patch} on {tree.host}"
-    if plan.state is not State.APPLICABLE or not plan.edits:
+    if plan.state is not PlanState.APPLICABLE or not plan.edits:
         raise RefusedError(
             "applying",
             to,
@@ -260,21 +262,21 @@ def _file(module: str, item: dict[str, Any]) -> SourceFile | str | None:
     return SourceFile(module, str(item["path"]), _decoded(item["data"]))
 
 
-def _changes(answer: dict[str, Any], host: str) -> tuple[Change, ...]:
+def _changes(answer: dict[str, Any], host: str) -> tuple[PatchChange, ...]:
     try:
         return tuple(_parsed(item) for item in answer["changes"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _nonsense("reading the ledger", host) from None
 
 
-def _change(answer: dict[str, Any], host: str) -> Change:
+def _change(answer: dict[str, Any], host: str) -> PatchChange:
     try:
         return _parsed({**answer["change"], "new": answer.get("new", False)})
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _nonsense("reading the ledger", host) from None
 
 
-def _parsed(item: dict[str, Any]) -> Change:
+def _parsed(item: dict[str, Any]) -> PatchChange:
     text = {
         name: str(item[name])
         for name in ("id", "patch", "at", "by", "distribution", "version", "installed", "ledger")
@@ -296,7 +298,7 @@ def _parsed(item: dict[str, Any]) -> Change:
     if item["state"] not in get_args(ChangeState):
         raise ValueError(item["state"])
     new = bool(item.get("new"))
-    return Change(state=item["state"], files=files, notes=notes, context=context, new=new, **text)
+    return PatchChange(state=item["state"], files=files, notes=notes, context=context, new=new, **text)
 
 
 def _decoded(text: str) -> bytes:

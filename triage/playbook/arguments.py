@@ -12,7 +12,7 @@ from triage.verify.load.loads import FORMS, Form
 
 
 @dataclass(frozen=True)
-class Argument:
+class StepArgument:
     """`kind` is how a value reads in a playbook; `span` is what a number may be, ends included.
 
     One with a `form` is written as for the commands, a number or a text; "" is as if it were not there.
@@ -52,9 +52,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "whole number": (int,),
     "true or false": (bool,),
 }
-_UNIT = Argument("text", 'the systemd unit; "" where a host has but one')
-_PATCH = Argument("text", "the id of a patch", required=True)
-_API_KEY = Argument("text", "environment variable here that holds the API key")
+_UNIT = StepArgument("text", 'the systemd unit; "" where a host has but one')
+_PATCH = StepArgument("text", "the id of a patch", required=True)
+_API_KEY = StepArgument("text", "environment variable here that holds the API key")
 _FORMED = {
     "concurrency": "requests at once, beside a load of one at a time",
     "rate": "requests a second, whether others have ended or not, instead of requests at once",
@@ -65,65 +65,69 @@ _FORMED = {
     "api": "the interface to ask; the first that answers",
 }
 _LOADS = {
-    **{name: Argument("text", meaning, form=FORMS[name]) for name, meaning in _FORMED.items()},
-    "most_repeats": Argument(
+    **{name: StepArgument("text", meaning, form=FORMS[name]) for name, meaning in _FORMED.items()},
+    "most_repeats": StepArgument(
         "whole number", "how often at most, until the spread allows a verdict", span=(1, 100)
     ),
-    "difference": Argument("number", "the difference that repeats are to tell, in percent", span=(0.1, 100)),
-    "request_timeout": Argument("number", "seconds that one request may take", span=(1, 86_400)),
-    "load_timeout": Argument("number", "seconds that all loads may take together", span=(1, 86_400)),
+    "difference": StepArgument(
+        "number", "the difference that repeats are to tell, in percent", span=(0.1, 100)
+    ),
+    "request_timeout": StepArgument("number", "seconds that one request may take", span=(1, 86_400)),
+    "load_timeout": StepArgument("number", "seconds that all loads may take together", span=(1, 86_400)),
     "api_key_env": _API_KEY,
 }
-_DRAIN = Argument(
+_DRAIN = StepArgument(
     "number", "seconds that a restart waits for running requests to end; 0: not at all", span=(0, 86_400)
 )
 
-ARGUMENTS: Mapping[Verb, Mapping[str, Argument]] = {
+ARGUMENTS: Mapping[Verb, Mapping[str, StepArgument]] = {
     "wait": {
         "unit": _UNIT,
-        "timeout": Argument("number", "seconds that it may take", span=(1, 86_400)),
+        "timeout": StepArgument("number", "seconds that it may take", span=(1, 86_400)),
         "api_key_env": _API_KEY,
     },
     "diagnose": {"unit": _UNIT},
     "patch": {
         "unit": _UNIT,
         "id": _PATCH,
-        "apply": Argument("true or false", "make the change (default), or only show it"),
+        "apply": StepArgument("true or false", "make the change (default), or only show it"),
     },
     "verify": {
         "unit": _UNIT,
-        "restart": Argument("true or false", "restart the service first (default)"),
+        "restart": StepArgument("true or false", "restart the service first (default)"),
         "drain": _DRAIN,
-        "timeout": Argument("number", "seconds that the start may take", span=(1, 86_400)),
-        "restart_budget": Argument(
+        "timeout": StepArgument("number", "seconds that the start may take", span=(1, 86_400)),
+        "restart_budget": StepArgument(
             "whole number", "restarts of its own that the service may need", span=(0, 100)
         ),
-        "patience": Argument(
+        "patience": StepArgument(
             "number",
             "seconds of silence and idleness that end the start; 0: never",
             span=(0, 86_400),
         ),
-        "requests": Argument("whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)),
+        "requests": StepArgument(
+            "whole number", "requests of one load; 0 measures nothing", span=(0, 10_000)
+        ),
         **_LOADS,
-        "tool": Argument("true or false", "measure with the engine's own benchmark as well"),
+        "tool": StepArgument("true or false", "measure with the engine's own benchmark as well"),
     },
     "bench": {
         "unit": _UNIT,
-        "layouts": Argument("text", "the parallel layouts to measure, `tp8,pp8`", required=True),
+        "layouts": StepArgument("text", "the parallel layouts to measure, `tp8,pp8`", required=True),
         "drain": _DRAIN,
-        "timeout": Argument("number", "seconds that each start may take", span=(1, 86_400)),
-        "requests": Argument("whole number", "requests of one load", span=(1, 10_000)),
+        "timeout": StepArgument("number", "seconds that each start may take", span=(1, 86_400)),
+        "requests": StepArgument("whole number", "requests of one load", span=(1, 10_000)),
         **_LOADS,
     },
     "rollback": {"unit": _UNIT, "id": _PATCH},
     "capture": {
         "unit": _UNIT,
-        "output": Argument("text", "the directory of the case", required=True),
-        "full": Argument("true or false", "read what a bug report needs besides"),
-        "replace": Argument("true or false", "replace a case that is there"),
+        "output": StepArgument("text", "the directory of the case", required=True),
+        "full": StepArgument("true or false", "read what a bug report needs besides"),
+        "replace": StepArgument("true or false", "replace a case that is there"),
     },
     "set": {},  # any names, any values
-    "stop": {"reason": Argument("text", "why the playbook ends here as failed", required=True)},
+    "stop": {"reason": StepArgument("text", "why the playbook ends here as failed", required=True)},
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from triage.playbook.arguments import ARGUMENTS, Argument
+from triage.playbook.arguments import ARGUMENTS, StepArgument
 from triage.playbook.schema import PlaybookFile
 
 
@@ -34,7 +34,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
-def _described(argument: Argument) -> dict[str, Any]:
+def _described(argument: StepArgument) -> dict[str, Any]:
     return {"description": f"{argument.meaning}: {argument}, or a text with {{{{ expressions }}}}"}
 
 

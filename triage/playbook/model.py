@@ -38,7 +38,7 @@ Action = Callable[[str, Mapping[str, Any]], ActionResult]  # host, arguments
 
 
 @dataclass(frozen=True)
-class Started:
+class StepStarted:
     step: str
     do: Verb
     arguments: Mapping[str, Any]
@@ -61,7 +61,7 @@ class ConsentAsked:
 
 
 @dataclass(frozen=True)
-class Refused:
+class StepRefused:
     step: str
 
 
@@ -93,11 +93,11 @@ class Failed:
     next: str = ""
 
 
-Event = Started | Skipped | ConsentAsked | Refused | Retried | Done | Failed
+Event = StepStarted | Skipped | ConsentAsked | StepRefused | Retried | Done | Failed
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """What became of one step. `after` names the failed step whose `on_failure` it belongs to."""
 
     step: str
@@ -128,7 +128,7 @@ class Result:
     status: Literal["done", "failed", "refused"]
     reason: str
     exit_code: ExitCode
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StepOutcome, ...]
 
     def as_json(self) -> dict[str, Any]:
         """`triage.run/1`."""
@@ -144,7 +144,7 @@ class Result:
         }
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: StepOutcome) -> dict[str, Any]:
     return {
         "name": outcome.step,
         "do": outcome.do,

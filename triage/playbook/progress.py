@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.common.files import name_for, state_directory, write_atomically
-from triage.playbook.model import Outcome, Playbook
+from triage.playbook.model import Playbook, StepOutcome
 
 SCHEMA = "triage.progress/1"
 
@@ -70,16 +70,16 @@ class Progress:
             ) from None
         return file
 
-    def write(self, outcomes: Sequence[Outcome]) -> None:
+    def write(self, outcomes: Sequence[StepOutcome]) -> None:
         """Raises UnreachableError."""
         from pydantic import TypeAdapter
 
         plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
-        steps = TypeAdapter(list[Outcome]).dump_python(plain, mode="json")
+        steps = TypeAdapter(list[StepOutcome]).dump_python(plain, mode="json")
         data = json.dumps({"schema": SCHEMA, "of": self._of, "steps": steps}).encode()
         write_atomically(self.path, data, mode=0o600)
 
-    def read(self) -> tuple[Outcome, ...]:
+    def read(self) -> tuple[StepOutcome, ...]:
         """What was done before. Raises UsageError where no run of this kind was interrupted."""
         from pydantic import TypeAdapter, ValidationError
 
@@ -87,7 +87,7 @@ class Progress:
             found = json.loads(self.path.read_bytes())
             if found["schema"] != SCHEMA or found["of"] != self._of:
                 raise self._unfit("the run that was interrupted had other steps or variables")
-            return TypeAdapter(tuple[Outcome, ...]).validate_python(found["steps"])
+            return TypeAdapter(tuple[StepOutcome, ...]).validate_python(found["steps"])
         except FileNotFoundError:
             raise self._unfit("no run of it was interrupted") from None
         except OSError as error:

@@ -21,13 +21,13 @@ from triage.playbook.model import (
     Done,
     Event,
     Failed,
-    Outcome,
     Playbook,
-    Refused,
     Result,
     Retried,
     Skipped,
-    Started,
+    StepOutcome,
+    StepRefused,
+    StepStarted,
 )
 from triage.playbook.schema import Step
 from triage.playbook.steps import argument, wanted
@@ -42,8 +42,8 @@ def run(
     consent: Callable[[ConsentAsked], bool],
     on_event: Callable[[Event], None] = lambda event: None,
     sleep: Callable[[float], None] = time.sleep,
-    earlier: Sequence[Outcome] = (),
-    keep: Callable[[Sequence[Outcome]], None] = lambda outcomes: None,
+    earlier: Sequence[StepOutcome] = (),
+    keep: Callable[[Sequence[StepOutcome]], None] = lambda outcomes: None,
 ) -> Result:
     """Run every step on the host; `variables` are those of `variables.resolve`.
 
@@ -56,7 +56,7 @@ def run(
     `earlier`: those steps are not done again, and later ones see what they registered.
     """
     values = {**variables, HOST: host}
-    play = _Run(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values, keep)
+    play = _PlaybookRun(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values, keep)
     keep(earlier)  # where that cannot be kept, nothing is begun
     last = play.steps({outcome.step: outcome for outcome in earlier if not outcome.ends})
     wrong = [f"{item.step}: {item.summary}" for item in play.outcomes if item.ends]
@@ -73,7 +73,7 @@ def run(
 
 
 @dataclass
-class _Run:
+class _PlaybookRun:
     playbook: Playbook
     host: str
     actions: Mapping[str, Action]
@@ -81,10 +81,10 @@ class _Run:
     emit: Callable[[Event], None]
     sleep: Callable[[float], None]
     values: dict[str, Any]
-    keep: Callable[[Sequence[Outcome]], None]
-    outcomes: list[Outcome] = field(default_factory=list)
+    keep: Callable[[Sequence[StepOutcome]], None]
+    outcomes: list[StepOutcome] = field(default_factory=list)
 
-    def steps(self, earlier: Mapping[str, Outcome]) -> Outcome:
+    def steps(self, earlier: Mapping[str, StepOutcome]) -> StepOutcome:
         """Run them all; what became of the one that ended the run, or of the last."""
         for step in self.playbook.steps:
             outcome = self.taken_over(step, earlier.get(step.name)) or self.step(step)
@@ -95,13 +95,13 @@ class _Run:
                 break
         return outcome
 
-    def step(self, step: Step, after: str = "") -> Outcome:
+    def step(self, step: Step, after: str = "") -> StepOutcome:
         outcome = replace(self.outcome(step), after=after)
         self.outcomes.append(outcome)
         self.keep(self.outcomes)
         return outcome
 
-    def taken_over(self, step: Step, outcome: Outcome | None) -> Outcome | None:
+    def taken_over(self, step: Step, outcome: StepOutcome | None) -> StepOutcome | None:
         """What became of a step before the run was interrupted."""
         if outcome is None:
             return None
@@ -111,17 +111,17 @@ class _Run:
         self.outcomes.append(outcome)
         return outcome
 
-    def outcome(self, step: Step) -> Outcome:
+    def outcome(self, step: Step) -> StepOutcome:
         try:
             if not wanted(self.playbook, step, self.values):
                 return self.skipped(step)
             arguments = {name: argument(self.playbook, step, name, self.values) for name in step.with_}
         except UsageError as error:
             return self.failed(step, error)
-        self.emit(Started(step.name, step.do, arguments))
+        self.emit(StepStarted(step.name, step.do, arguments))
         if step.consent and not self.agreed(step, arguments):
-            self.emit(Refused(step.name))
-            return Outcome(
+            self.emit(StepRefused(step.name))
+            return StepOutcome(
                 step.name, step.do, "refused", "consent was refused", ExitCode.REFUSED, arguments=arguments
             )
         return self.acted(step, arguments)
@@ -131,7 +131,7 @@ class _Run:
         self.emit(question)
         return self.consent(question)
 
-    def acted(self, step: Step, arguments: Mapping[str, Any]) -> Outcome:
+    def acted(self, step: Step, arguments: Mapping[str, Any]) -> StepOutcome:
         """Try until it succeeds, or no further attempt is left."""
         attempts = 1
         answer = self.attempt(step, arguments)
@@ -150,7 +150,7 @@ class _Run:
             self.emit(Done(step.name, answer.summary, answer.detail))
         else:
             self.emit(Failed(step.name, answer.summary, answer.detail))
-        return Outcome(
+        return StepOutcome(
             step.name,
             step.do,
             "done" if answer.ok else "failed",
@@ -167,16 +167,20 @@ class _Run:
         except TriageError as error:
             return error
 
-    def skipped(self, step: Step) -> Outcome:
+    def skipped(self, step: Step) -> StepOutcome:
         reason = f"does not hold: {' '.join((step.when or '').split())}"
         self.emit(Skipped(step.name, reason))
-        return Outcome(step.name, step.do, "skipped", reason)
+        return StepOutcome(step.name, step.do, "skipped", reason)
 
     def failed(
-        self, step: Step, error: TriageError, arguments: Mapping[str, Any] = NOTHING, attempts: int = 0
-    ) -> Outcome:
+        self,
+        step: Step,
+        error: TriageError,
+        arguments: Mapping[str, Any] = NOTHING,
+        attempts: int = 0,
+    ) -> StepOutcome:
         self.emit(Failed(step.name, str(error), next=error.next))
-        return Outcome(
+        return StepOutcome(
             step.name,
             step.do,
             "failed",

@@ -34,18 +34,18 @@ Title = Annotated[str, Field(max_length=120), AfterValidator(_not_blank)]
 PlainValue = Annotated[Any, BeforeValidator(plain_value)]
 
 
-class Model(BaseModel):
+class PlaybookPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Retry(Model):
+class Retry(PlaybookPart):
     """How often to try a failed step again, and how many seconds to wait before each."""
 
     count: int = Field(ge=1, le=10)
     seconds: float = Field(default=0.0, ge=0, le=600, allow_inf_nan=False)
 
 
-class Step(Model):
+class Step(PlaybookPart):
     """One step: what to `do` and `with` what, `when`, and what to call its result.
 
     `when` is an expression; the texts in `with` may hold `{{ expressions }}`.
@@ -66,7 +66,7 @@ class MainStep(Step):
     on_failure: list[Step] = Field(default_factory=list, max_length=20)
 
 
-class PlaybookFile(Model):
+class PlaybookFile(PlaybookPart):
     """`vars` are defaults; one without a default (null) must be given."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]

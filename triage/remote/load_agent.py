@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 clock = time.perf_counter
 
 
-class Refused(Exception):
+class JobRefused(Exception):
     """The job cannot be done; the message says why."""
 
 
@@ -540,19 +540,19 @@ def plain(data: bytes) -> str:
 
 
 def target_of(host: Any, port: Any) -> Target:
-    """Where the server listens. Raises Refused unless that is an address of this host."""
+    """Where the server listens. Raises JobRefused unless that is an address of this host."""
     host = WILDCARDS.get(host, host)
     if not isinstance(host, str) or not isinstance(port, int) or not 0 < port < 65536:
-        raise Refused(f"{host!r}, port {port!r}: no such address")
+        raise JobRefused(f"{host!r}, port {port!r}: no such address")
     try:
         found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Refused(f"{host}: {error}") from None
+        raise JobRefused(f"{host}: {error}") from None
     for family, kind, protocol, _, where in found:
         with socket.socket(family, kind, protocol) as probe, contextlib.suppress(OSError):
             probe.bind((where[0], 0) + where[2:])  # noqa: RUF005
             return family, where
-    raise Refused(f"{host} is no address of this host")
+    raise JobRefused(f"{host} is no address of this host")
 
 
 def sockets_at(target: Target) -> set[str]:
@@ -600,7 +600,7 @@ def birth_of(pid: int) -> int:
 
 def within(name: str, value: Any, lowest: float, highest: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
-        raise Refused(f"{name} must lie between {lowest:g} and {highest:g}")
+        raise JobRefused(f"{name} must lie between {lowest:g} and {highest:g}")
     return value
 
 
@@ -623,7 +623,7 @@ class Agent:
         data = b"" if body is None else json.dumps(body).encode("ascii")
         key = self.job.get("key") or ""
         if not isinstance(key, str) or not re.fullmatch(r"[\x21-\x7e]*", key):
-            raise Refused("the API key holds characters that no header can carry")
+            raise JobRefused("the API key holds characters that no header can carry")
         address, port = self.target[1][:2]
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "User-Agent: triage"]
@@ -753,9 +753,9 @@ class Agent:
     def complete(self) -> Json:
         prompts, max_tokens = self.job.get("prompts"), int(self.number("max_tokens", 16, 1, MAX_TOKENS))
         if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
-            raise Refused("prompts must be a list of texts")
+            raise JobRefused("prompts must be a list of texts")
         if not 0 < len(prompts) <= MAX_REQUESTS:
-            raise Refused(f"prompts must be 1 to {MAX_REQUESTS}")
+            raise JobRefused(f"prompts must be 1 to {MAX_REQUESTS}")
         return self.run([Ask(prompt, max_tokens, 0.0) for prompt in prompts], False)
 
     def load(self) -> Json:
@@ -765,18 +765,18 @@ class Agent:
         return reply
 
     def planned(self) -> Iterator[Ask]:
-        """What a plan asks for. Raises Refused."""
+        """What a plan asks for. Raises JobRefused."""
         plan = self.job.get("plan")
         if not isinstance(plan, list) or not 0 < len(plan) <= MAX_REQUESTS:
-            raise Refused(f"a plan must be of 1 to {MAX_REQUESTS} requests")
+            raise JobRefused(f"a plan must be of 1 to {MAX_REQUESTS} requests")
         source, words, left = random.Random(str(self.job.get("seed"))), VOCABULARY.split(), MAX_WORDS
         for one in plan:
             if not isinstance(one, list) or len(one) != 3:
-                raise Refused("each request of a plan has two lengths and a time")
+                raise JobRefused("each request of a plan has two lengths and a time")
             length = int(within("the tokens of a prompt", one[0], 1, 200_000))
             left -= length
             if left < 0:
-                raise Refused(f"all prompts together must not exceed {MAX_WORDS} tokens")
+                raise JobRefused(f"all prompts together must not exceed {MAX_WORDS} tokens")
             max_tokens = int(within("the tokens of an answer", one[1], 1, MAX_TOKENS))
             due = within("the time of a request", one[2], 0, MAX_TIME)
             yield Ask(" ".join(source.choices(words, k=length)), max_tokens, due)
@@ -786,11 +786,11 @@ def main() -> None:
     try:
         job = json.loads(sys.stdin.buffer.read(MAX_INPUT).decode("utf-8"))
         if not isinstance(job, dict) or job.get("op") not in OPERATIONS:
-            raise Refused("no such operation")
+            raise JobRefused("no such operation")
         agent = Agent(job)
         signal.alarm(int(agent.deadline - clock()) + 30)  # whatever happens, this process ends
         reply = getattr(agent, job["op"])()
-    except Refused as refused:
+    except JobRefused as refused:
         reply = {"refused": str(refused)}
     except ValueError as error:
         reply = {"refused": f"the job is not JSON: {error}"}

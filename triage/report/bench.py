@@ -13,7 +13,7 @@ from triage.report.json import verification
 from triage.report.safe import safe_line
 from triage.report.verification import figure
 from triage.verify.layouts.layouts import name_of
-from triage.workflows.bench import Bench, Measured
+from triage.workflows.bench import Bench, MeasuredLayout
 
 
 def lines(result: Bench) -> Iterator[Text]:
@@ -32,7 +32,7 @@ def lines(result: Bench) -> Iterator[Text]:
         yield Text(f"note: {safe_line(note)}", "yellow")
 
 
-def _row(one: Measured, best: bool) -> Iterator[Text]:
+def _row(one: MeasuredLayout, best: bool) -> Iterator[Text]:
     name = name_of(one.layout)
     failed = one.verification.verdict == "failed"
     cells = "  ".join(f"{figure(value):>12}" for value in figures(one.verification).values())

@@ -14,7 +14,7 @@ from triage.report.layout import layout_in_words
 from triage.report.markup import block, code
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
-from triage.workflows.diagnose import Finding, Report
+from triage.workflows.diagnose import DiagnosedIncident, Report
 
 TRACKERS = {
     "sglang": "https://github.com/sgl-project/sglang/issues",
@@ -124,7 +124,7 @@ def _other(write: _Writer, fault: Fault) -> str:
     return f"{fault.role}{who}: {write.code(_message(fault))}"
 
 
-def _rules(write: _Writer, found: Finding) -> Iterator[list[str]]:
+def _rules(write: _Writer, found: DiagnosedIncident) -> Iterator[list[str]]:
     standing = [item for item in found.diagnoses if item.outcome != "refuted"]
     refuted = [item for item in found.diagnoses if item.outcome == "refuted"]
     if standing:

@@ -30,7 +30,7 @@ Kind = Literal["diagnosis", "patch", "verification", "bench", "step", "plain"]
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """One part of a report: a document, or what became of a step or host that gave none (`kind` "step")."""
 
     kind: Kind
@@ -48,7 +48,7 @@ class Overview:
     title: str
     status: str
     reason: str
-    parts: tuple[Section, ...]
+    parts: tuple[ReportSection, ...]
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def overviews(document: Mapping[str, Any]) -> Iterator[Overview]:
                 yield from overviews(run)
 
 
-def sections(document: Mapping[str, Any]) -> Iterator[Section]:
+def sections(document: Mapping[str, Any]) -> Iterator[ReportSection]:
     """The parts of a document: of a run, each step that was done; of a failed start, its diagnosis too."""
     if document["schema"] == RUN:
         for step in document["steps"]:
@@ -98,18 +98,18 @@ def sections(document: Mapping[str, Any]) -> Iterator[Section]:
             for host in wave:
                 yield from _of_host(host)
     elif document["schema"] in PLAIN:
-        yield Section("plain", document)
+        yield ReportSection("plain", document)
     else:
         yield from _titled(document)
 
 
 def _rollout(document: Mapping[str, Any]) -> Overview:
     begun = [
-        Section("step", {}, f"wave {number}: {host['host']}", *_became(host))
+        ReportSection("step", {}, f"wave {number}: {host['host']}", *_became(host))
         for number, wave in enumerate(document["waves"], 1)
         for host in wave
     ]
-    left = [Section("step", {}, name, "skipped", "not touched") for name in document["left"]]
+    left = [ReportSection("step", {}, name, "skipped", "not touched") for name in document["left"]]
     status = "failed" if document["exit_code"] else "done"
     reason = f"stopped; {len(left)} not touched" if left else ""
     title = f"{document['playbook']} on {counted(len(begun) + len(left), 'host')}"
@@ -122,10 +122,10 @@ def _became(host: Mapping[str, Any]) -> tuple[str, str]:
     return ("failed", host["error"]) if run is None else (run["status"], run["reason"])
 
 
-def _of_host(host: Mapping[str, Any]) -> Iterator[Section]:
+def _of_host(host: Mapping[str, Any]) -> Iterator[ReportSection]:
     """The parts of its run, under its name."""
     if host["run"] is None:
-        yield Section("step", {}, host["host"], *_became(host))
+        yield ReportSection("step", {}, host["host"], *_became(host))
         return
     for part in sections(host["run"]):
         yield replace(part, title=f"{host['host']}: {part.title}")
@@ -133,41 +133,43 @@ def _of_host(host: Mapping[str, Any]) -> Iterator[Section]:
 
 def _titled(
     document: Mapping[str, Any], title: str = "", status: str = "", summary: str = ""
-) -> Iterator[Section]:
+) -> Iterator[ReportSection]:
     """A document, and those in it."""
-    yield Section(KINDS[document["schema"]], document, title, status, summary)
+    yield ReportSection(KINDS[document["schema"]], document, title, status, summary)
     before = f"{title}: " if title else ""
     if document.get("diagnosis"):
-        yield Section("diagnosis", document["diagnosis"], f"{before}why it died")
+        yield ReportSection("diagnosis", document["diagnosis"], f"{before}why it died")
     if KINDS[document["schema"]] == "bench":
         for layout in document["layouts"]:
             name = f"{before}{layout['name']}"
-            yield Section("verification", layout["verification"], name, summary=layout["cause"], alone=False)
+            yield ReportSection(
+                "verification", layout["verification"], name, summary=layout["cause"], alone=False
+            )
 
 
-def _fleet(document: Mapping[str, Any]) -> Iterator[Section]:
+def _fleet(document: Mapping[str, Any]) -> Iterator[ReportSection]:
     """Each incident once, under the names of its hosts; the other hosts in a line each."""
     shown = {group["hosts"][0]: group["hosts"] for group in document["alike"]}
     for host in document["hosts"]:
         if host["diagnosis"] is not None and host["name"] in shown:
-            yield Section("diagnosis", host["diagnosis"], ", ".join(shown[host["name"]]))
+            yield ReportSection("diagnosis", host["diagnosis"], ", ".join(shown[host["name"]]))
         else:
             yield _host(host)
 
 
-def _step(step: Mapping[str, Any]) -> Section:
-    return Section("step", {}, step["name"], step["status"], step["summary"])
+def _step(step: Mapping[str, Any]) -> ReportSection:
+    return ReportSection("step", {}, step["name"], step["status"], step["summary"])
 
 
-def _host(host: Mapping[str, Any]) -> Section:
+def _host(host: Mapping[str, Any]) -> ReportSection:
     error, found = host["error"], host["diagnosis"]
     if found is None:
         told = f"{error['doing']} {error['to']}: {error['happened']}"
-        return Section("step", {}, host["name"], "failed", told)
+        return ReportSection("step", {}, host["name"], "failed", told)
     if not found["incidents"]:
-        return Section("step", {}, host["name"], "done", "no incident")
+        return ReportSection("step", {}, host["name"], "done", "no incident")
     verdict = found["incidents"][-1]["verdict"]
-    return Section("step", {}, host["name"], verdict["certainty"], verdict["category"])
+    return ReportSection("step", {}, host["name"], verdict["certainty"], verdict["category"])
 
 
 def cleaned(value: Any) -> Any:

@@ -12,7 +12,7 @@ from triage.common.wording import counted
 from triage.report import json, text
 from triage.report.safe import safe_line
 from triage.workflows.diagnose import Report
-from triage.workflows.fleet import Outcome, alike
+from triage.workflows.fleet import HostOutcome, alike
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 NAMED = 16  # hosts that a heading names
 
 
-def render(outcomes: Sequence[Outcome[Report]], console: Console) -> None:
+def render(outcomes: Sequence[HostOutcome[Report]], console: Console) -> None:
     for line in lines(outcomes):
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def lines(outcomes: Sequence[Outcome[Report]]) -> Iterator[Text]:
+def lines(outcomes: Sequence[HostOutcome[Report]]) -> Iterator[Text]:
     """Each incident once, with its hosts; then the hosts without one, those without an answer, a count."""
     groups = alike(outcomes)
     for group in groups:
@@ -63,7 +63,7 @@ def _notes(reports: Mapping[str, Report]) -> Iterator[Text]:
         yield Text(f"note: and {len(hosts) - NAMED} more notes", "yellow")
 
 
-def document(outcomes: Sequence[Outcome[Report]]) -> dict[str, Any]:
+def document(outcomes: Sequence[HostOutcome[Report]]) -> dict[str, Any]:
     """`triage.fleet/1`."""
     return {
         "schema": "triage.fleet/1",
@@ -88,14 +88,14 @@ def document(outcomes: Sequence[Outcome[Report]]) -> dict[str, Any]:
     }
 
 
-def exit_code(outcome: Outcome[Report]) -> int:
+def exit_code(outcome: HostOutcome[Report]) -> int:
     """As `triage diagnose` of that host alone would have it."""
     if outcome.value is None:
         return outcome.failure
     return ExitCode.FOUND if outcome.value.incidents else ExitCode.OK
 
 
-def status(host: Host, outcome: Outcome[Report]) -> str:
+def status(host: Host, outcome: HostOutcome[Report]) -> str:
     """What became of a host, in one line for the screen."""
     if outcome.value is None:
         return _error(outcome.error)

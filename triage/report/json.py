@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
-from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
+from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
 from triage.verify.model import Verification
 from triage.workflows.capture import Captured
-from triage.workflows.diagnose import Finding as IncidentFinding
-from triage.workflows.diagnose import Report
+from triage.workflows.diagnose import DiagnosedIncident, Report
 from triage.workflows.replay import Replayed
 from triage.workflows.verdict_diff import Flip, parts
 
 if TYPE_CHECKING:
-    from triage.evidence.cases.case import Entry
+    from triage.evidence.cases.case import CaseEntry
 
 
 def dumps(value: dict[str, Any]) -> str:
@@ -66,7 +65,7 @@ def deployment(item: Deployment) -> dict[str, Any]:
     }
 
 
-def _incident(item: IncidentFinding) -> dict[str, Any]:
+def _incident(item: DiagnosedIncident) -> dict[str, Any]:
     incident: Incident = item.incident
     return {
         "id": incident.id,
@@ -130,7 +129,7 @@ def _diagnosis(item: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: CheckResult) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "result": finding.result,
@@ -147,7 +146,7 @@ def _excerpt(excerpt: Excerpt) -> dict[str, Any]:
     return {"path": excerpt.path, "lines": lines}
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: EvidenceTable) -> dict[str, Any]:
     return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 
@@ -212,7 +211,7 @@ def capture(case: Captured) -> dict[str, Any]:
     }
 
 
-def case(created: str, entries: Iterable[Entry]) -> dict[str, Any]:
+def case(created: str, entries: Iterable[CaseEntry]) -> dict[str, Any]:
     """`triage.case-contents/1`."""
     return {
         "schema": "triage.case-contents/1",

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from triage.common.errors import UsageError
-from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.documents import Overview, ReportSection, overviews, sections
 from triage.report.json import replay
 from triage.report.levels import levels
 from triage.report.safe import safe as shown
@@ -19,7 +19,7 @@ BAD = ("failed", "refused", "confirmed", "likely", "possible", "unknown")  # wha
 
 
 @dataclass(frozen=True)
-class Case:
+class TestCase:
     """One test case; `failures` say why it failed, `skipped` why it was not done."""
 
     name: str
@@ -59,61 +59,61 @@ def junit_of(documents: Sequence[Mapping[str, Any]]) -> str:
     return _text(root)
 
 
-def _parts(whole: Overview) -> Iterator[Case]:
+def _parts(whole: Overview) -> Iterator[TestCase]:
     for part in whole.parts:
         bad, left = part.status in BAD, part.status == "skipped"
         told = part.summary or part.status
-        yield Case(part.title, (told,) if bad else (), told if left else "")
+        yield TestCase(part.title, (told,) if bad else (), told if left else "")
 
 
-def _checks(part: Section) -> Iterator[Case]:
+def _checks(part: ReportSection) -> Iterator[TestCase]:
     """What of a result can fail."""
     document = part.document
     if part.kind == "diagnosis":
         for incident in document["incidents"]:
             verdict = incident["verdict"]
-            yield Case(incident["id"], (f"{verdict['category']}, {verdict['certainty']}",))
+            yield TestCase(incident["id"], (f"{verdict['category']}, {verdict['certainty']}",))
         if not document["incidents"]:
-            yield Case("no incident")
+            yield TestCase("no incident")
     elif part.kind == "verification":
         yield from _verified(document, part.alone)
     elif part.kind == "bench":
         for layout in document.get("left", ()):  # which an older document lacks
-            yield Case(layout, skipped="not measured")
+            yield TestCase(layout, skipped="not measured")
     elif part.kind == "patch":
         for patch in document["patches"]:
-            yield Case(f"{patch['id']}: {patch['state']}")
+            yield TestCase(f"{patch['id']}: {patch['state']}")
     elif document["schema"] == "triage.replay/1":
         yield from _replayed(document)
     elif document["schema"] == "triage.hosts-check/1":
         for host in document["hosts"]:
-            yield Case(host["name"], () if host["error"] is None else (host["error"],))
+            yield TestCase(host["name"], () if host["error"] is None else (host["error"],))
 
 
-def _replayed(document: Mapping[str, Any]) -> Iterator[Case]:
+def _replayed(document: Mapping[str, Any]) -> Iterator[TestCase]:
     """The captured cases of a replay."""
     flips = {flip["name"]: flip["changed"] for flip in document["flips"]}
     for case in document["cases"]:
         told = [f"{one['part']} {one['text']}" for one in case["differences"]]
         for part, changed in flips.get(case["name"], {}).items():
             told.append(f"{part} was {changed['before'] or '-'}, is {changed['now'] or '-'}")
-        yield Case(case["name"], tuple(told))
+        yield TestCase(case["name"], tuple(told))
 
 
-def _verified(document: Mapping[str, Any], alone: bool) -> Iterator[Case]:
+def _verified(document: Mapping[str, Any], alone: bool) -> Iterator[TestCase]:
     start = document["start"]
-    yield Case(
+    yield TestCase(
         "it starts and answers", () if start["ready"] else (start["failure"],), seconds=start["seconds"]
     )
     for one in levels(document["metrics"]):
         name = one["level"] if "/" in one["level"] else f"{one['level']} at once"
-        yield Case(name, tuple(f"{count} x {kind}" for kind, count in one["failures"].items()))
+        yield TestCase(name, tuple(f"{count} x {kind}" for kind, count in one["failures"].items()))
     verdict = document["verdict"]
     worse = verdict == "failed" or (alone and verdict == "worse")
-    yield Case("the verdict", (f"{verdict}: {document['reason']}",) if worse else ())
+    yield TestCase("the verdict", (f"{verdict}: {document['reason']}",) if worse else ())
 
 
-def _suite(name: str, of: str, cases: Sequence[Case]) -> ElementTree.Element:
+def _suite(name: str, of: str, cases: Sequence[TestCase]) -> ElementTree.Element:
     suite = ElementTree.Element(
         "testsuite",
         name=safe(name),

@@ -12,7 +12,7 @@ from triage.common.wording import counted
 from triage.evidence.catalogue.gpus import Topology
 from triage.report.safe import safe_line
 from triage.verify.layouts.layouts import name_of
-from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, Shape, estimates, slow_pairs
+from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, ModelShape, estimates, slow_pairs
 
 SHOWN = 16  # ranks of a matrix
 CALLED = {"all_reduce": "all-reduce", "all_to_all": "all-to-all", "send": "send to the next stage"}
@@ -26,11 +26,11 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Told:
+class LinksResult:
     """What `triage links` found. `rates`: the decode rate that was measured of a layout, by its name."""
 
     links: Links
-    shape: Shape | None
+    shape: ModelShape | None
     rates: Mapping[str, float]
     topology: Topology | None = None
 
@@ -39,7 +39,7 @@ class Told:
         return tuple(estimates(self.links, self.shape)) if self.shape else ()
 
 
-def lines(told: Told) -> Iterator[Text]:
+def lines(told: LinksResult) -> Iterator[Text]:
     links = told.links
     kinds = ", ".join(dict.fromkeys(safe_line(name) for name in links.devices))
     ranks = counted(len(links.devices), "rank")
@@ -105,7 +105,7 @@ def _matrix(links: Links) -> Iterator[Text]:
         yield line
 
 
-def _estimates(told: Told) -> Iterator[Text]:
+def _estimates(told: LinksResult) -> Iterator[Text]:
     shape = told.shape
     if shape is None:
         yield Text("note: the model's sizes are not known, so nothing is estimated", "yellow")
@@ -135,7 +135,7 @@ def _estimates(told: Told) -> Iterator[Text]:
     yield Text("  at most: if nothing were computed; share: of the time between two measured tokens", "dim")
 
 
-def document(told: Told) -> dict[str, Any]:
+def document(told: LinksResult) -> dict[str, Any]:
     return {
         "schema": "triage.links/1",
         **asdict(told.links),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from triage.report.documents import Overview, Section, overviews, sections
+from triage.report.documents import Overview, ReportSection, overviews, sections
 from triage.report.levels import rows
 from triage.report.markup import block, code, word
 from triage.report.page import story
@@ -51,7 +51,7 @@ def _overview(whole: Overview, first: bool) -> Iterator[str]:
     yield ""
 
 
-def _diagnosis(part: Section) -> Iterator[str]:
+def _diagnosis(part: ReportSection) -> Iterator[str]:
     document = part.document
     deployment = document["deployment"]
     about = (
@@ -95,7 +95,7 @@ def _finding(item: Mapping[str, Any]) -> str:
     return f"{word(item['kind'])} {word(item['result'])}: {code(item['detail'])}"
 
 
-def _patch(part: Section) -> Iterator[str]:
+def _patch(part: ReportSection) -> Iterator[str]:
     for patch in part.document["patches"]:
         yield from (f"{code(patch['id'])}: {code(patch['state'])}, {code(patch['reason'])}", "")
         if patch["diff"]:
@@ -103,7 +103,7 @@ def _patch(part: Section) -> Iterator[str]:
     yield from _list(f"{code(one['id'])}: {code(one['state'])}" for one in part.document["changes"])
 
 
-def _verification(part: Section) -> Iterator[str]:
+def _verification(part: ReportSection) -> Iterator[str]:
     document = part.document
     if part.alone or document["verdict"] == "failed":
         yield from (f"**{word(document['verdict'])}**: {code(document['reason'])}", "")
@@ -122,7 +122,7 @@ def _verification(part: Section) -> Iterator[str]:
     yield from _list(code(note) for note in document["notes"])
 
 
-def _bench(part: Section) -> Iterator[str]:
+def _bench(part: ReportSection) -> Iterator[str]:
     document = part.document
     left = document.get("left", ())  # an older document lacks it
     best = "best so far" if left else "recommended"
@@ -141,7 +141,7 @@ def _bench(part: Section) -> Iterator[str]:
     yield from _list(code(note) for note in document["notes"])
 
 
-def _plain(part: Section) -> Iterator[str]:
+def _plain(part: ReportSection) -> Iterator[str]:
     for table in tables(part.document):
         if table.title:
             yield from (f"### {code(table.title)}", "")

@@ -7,18 +7,18 @@ from typing import Any
 
 from rich.text import Text
 
-from triage.patching.change_status import Outlook, Run
-from triage.patching.ledger import Change
-from triage.patching.model import Check, FileEdit, Plan, Site, State
+from triage.patching.change_status import Outlook, RunningService
+from triage.patching.ledger import PatchChange
+from triage.patching.model import Check, FileEdit, Plan, PlanState, Site
 from triage.patching.rebase import Rebased
 from triage.patching.schema import Patch
 from triage.report.safe import safe, safe_line
 
 _STYLES = {
-    State.APPLICABLE: "bold yellow",
-    State.APPLIED: "bold green",
-    State.FIXED_UPSTREAM: "bold green",
-    State.NOT_AFFECTED: "bold green",
+    PlanState.APPLICABLE: "bold yellow",
+    PlanState.APPLIED: "bold green",
+    PlanState.FIXED_UPSTREAM: "bold green",
+    PlanState.NOT_AFFECTED: "bold green",
 }
 _RUNS = {True: "green", False: "bold yellow", None: "dim"}
 _VERDICTS = {
@@ -57,7 +57,7 @@ def diff_lines(diff: str) -> Iterator[Text]:
         yield Text(safe(line), style)
 
 
-def change_lines(change: Change) -> Iterator[Text]:
+def change_lines(change: PatchChange) -> Iterator[Text]:
     """One change on record, and how its files stand to it now."""
     style = {"applied": "bold green", "reverted": "bold"}.get(change.state, "bold yellow")
     yield Text.assemble((safe_line(change.id), "bold"), ": ", (change.state, style))
@@ -118,7 +118,7 @@ def rebased_document(item: Rebased) -> dict[str, Any]:
     }
 
 
-def run_line(outlook: Outlook, run: Run) -> str:
+def run_line(outlook: Outlook, run: RunningService) -> str:
     """`kimi.service (pid 812) does not run the change yet: started ..., before it`"""
     name = run.service.name
     if run.service.unit and run.service.pid:
@@ -130,7 +130,7 @@ def run_line(outlook: Outlook, run: Run) -> str:
     return f"{name} {'runs the change' if run.current else 'does not run the change yet'}: {run.why}"
 
 
-def standing(change: Change, now: str | None) -> str:
+def standing(change: PatchChange, now: str | None) -> str:
     """In words, what a file of a change holds now."""
     for file in change.files:
         if now == file.after:
@@ -145,7 +145,7 @@ def standing(change: Change, now: str | None) -> str:
 def document(
     host: str,
     plans: Iterable[tuple[Patch, Plan]] = (),
-    changes: Iterable[Change] = (),
+    changes: Iterable[PatchChange] = (),
     package_root: str = "",
 ) -> dict[str, Any]:
     """`triage.patch/1`."""
@@ -206,7 +206,7 @@ def _site(site: Site) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: PatchChange) -> dict[str, Any]:
     return {
         "id": change.id,
         "patch": change.patch,

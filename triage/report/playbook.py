@@ -14,11 +14,11 @@ from triage.playbook.model import (
     Event,
     Failed,
     Playbook,
-    Refused,
     Result,
     Retried,
     Skipped,
-    Started,
+    StepRefused,
+    StepStarted,
 )
 from triage.playbook.plan import PlannedStep
 from triage.report.safe import safe, safe_line
@@ -29,7 +29,7 @@ _STATUS = {"done": "bold green", "failed": "bold red", "refused": "bold yellow"}
 
 
 def event_lines(event: Event) -> Iterator[Text]:
-    if isinstance(event, Started):
+    if isinstance(event, StepStarted):
         call = "" if event.do in ("set", "stop") else f"  {_call(event.do, event.arguments)}"
         yield Text.assemble((f"▶ {safe_line(event.step)}", "bold"), (call, "dim"))
     elif isinstance(event, Skipped):
@@ -46,7 +46,7 @@ def event_lines(event: Event) -> Iterator[Text]:
     elif isinstance(event, Retried):
         again = f"attempt {event.attempt} of {event.attempts} failed, again in {event.seconds:g} s"
         yield Text(f"  ? {again}: {safe_line(event.reason)}", "yellow")
-    elif isinstance(event, Refused):
+    elif isinstance(event, StepRefused):
         yield Text.assemble(("  ✗ ", "yellow"), ("not done: consent was refused", "bold"))
 
 

@@ -9,16 +9,16 @@ from typing import Any
 from urllib.parse import quote
 
 from triage import __version__
-from triage.patching.model import FileEdit, Plan, Site, State
+from triage.patching.model import FileEdit, Plan, PlanState, Site
 from triage.patching.schema import Patch
 from triage.report.safe import safe
-from triage.scan.model import REASONS, Finding, Scan
+from triage.scan.model import REASONS, ScanFinding, ScanResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"high": "warning", "medium": "note"}
 
 
-def document(scan: Scan) -> dict[str, Any]:
+def document(scan: ScanResult) -> dict[str, Any]:
     """One run: a rule a patch and a kind of finding, a result a site."""
     kinds = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in REASONS.items()]
     known = [
@@ -44,7 +44,7 @@ def document(scan: Scan) -> dict[str, Any]:
     }
 
 
-def _known(scan: Scan) -> Iterator[dict[str, Any]]:
+def _known(scan: ScanResult) -> Iterator[dict[str, Any]]:
     for patch, plan in scan.plans:
         for site in plan.sites:
             yield _result(patch.id, _level(plan), f"{plan.state.value}: {plan.reason}", site, scan.root) | (
@@ -53,10 +53,10 @@ def _known(scan: Scan) -> Iterator[dict[str, Any]]:
 
 
 def _level(plan: Plan) -> str:
-    return "error" if plan.state is State.APPLICABLE else "note"
+    return "error" if plan.state is PlanState.APPLICABLE else "note"
 
 
-def _finding(item: Finding, root: str) -> dict[str, Any]:
+def _finding(item: ScanFinding, root: str) -> dict[str, Any]:
     return _result(item.kind, _LEVELS[item.confidence], item.reason, item.site, root)
 
 

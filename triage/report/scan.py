@@ -8,15 +8,15 @@ from typing import Any
 from rich.text import Text
 
 from triage.common.wording import counted
-from triage.patching.model import State
+from triage.patching.model import PlanState
 from triage.report.safe import safe_line
-from triage.scan.model import Finding, Scan
+from triage.scan.model import ScanFinding, ScanResult
 
 
-def lines(scan: Scan) -> Iterator[Text]:
+def lines(scan: ScanResult) -> Iterator[Text]:
     """Known defects first, with what mends them; then the places of the class."""
     for patch, plan in scan.plans:
-        style = "bold yellow" if plan.state is State.APPLICABLE else "bold"
+        style = "bold yellow" if plan.state is PlanState.APPLICABLE else "bold"
         yield Text.assemble((patch.id, "bold"), ": ", (plan.state.value, style))
         yield Text(f"  {safe_line(patch.title)}", "dim")
         yield Text(f"  {safe_line(plan.reason)}")
@@ -33,7 +33,7 @@ def lines(scan: Scan) -> Iterator[Text]:
     yield Text(f"{counted(scan.files, 'file')}: {counted(known, 'known defect')}, {more}")
 
 
-def document(scan: Scan, target: str) -> dict[str, Any]:
+def document(scan: ScanResult, target: str) -> dict[str, Any]:
     """`triage.scan/1`."""
     from triage.report.patching import plan_document
 
@@ -48,7 +48,7 @@ def document(scan: Scan, target: str) -> dict[str, Any]:
     }
 
 
-def _finding(item: Finding) -> dict[str, Any]:
+def _finding(item: ScanFinding) -> dict[str, Any]:
     return {
         "kind": item.kind,
         "confidence": item.confidence,

@@ -13,7 +13,7 @@ DEEP = 4  # tables within tables
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     """`hidden` rows are not in it. Without `columns` each row is a name and its value."""
 
     title: str
@@ -22,20 +22,20 @@ class Table:
     hidden: int = 0
 
 
-def tables(document: Mapping[str, Any]) -> Iterator[Table]:
+def tables(document: Mapping[str, Any]) -> Iterator[DocumentTable]:
     """The plain values of a document in one table, each of its lists of objects in one of its own."""
     rest = {name: value for name, value in document.items() if name != "schema"}
     yield from _of_object("", rest, DEEP)
 
 
-def _of_object(title: str, values: Mapping[str, Any], deep: int) -> Iterator[Table]:
+def _of_object(title: str, values: Mapping[str, Any], deep: int) -> Iterator[DocumentTable]:
     rows = tuple((name, cell(value)) for name, value in values.items() if not _is_nested(value))
     if rows:
-        yield Table(title, (), rows)
+        yield DocumentTable(title, (), rows)
     yield from _nested(title, values, deep)
 
 
-def _nested(title: str, values: Mapping[str, Any], deep: int) -> Iterator[Table]:
+def _nested(title: str, values: Mapping[str, Any], deep: int) -> Iterator[DocumentTable]:
     for name, value in values.items():
         below = f"{title}: {name}" if title else name
         if deep and isinstance(value, list) and _is_nested(value):
@@ -44,13 +44,13 @@ def _nested(title: str, values: Mapping[str, Any], deep: int) -> Iterator[Table]
             yield from _of_object(below, value, deep - 1)
 
 
-def _of_list(title: str, items: Sequence[Any], deep: int) -> Iterator[Table]:
+def _of_list(title: str, items: Sequence[Any], deep: int) -> Iterator[DocumentTable]:
     objects = [item for item in items if isinstance(item, dict)][:ROWS]
     plain = {name: None for item in objects for name, value in item.items() if not _is_nested(value)}
     columns = tuple(plain)[:COLUMNS]
     rows = tuple(tuple(cell(item.get(name, "")) for name in columns) for item in objects)
     if columns:
-        yield Table(title, columns, rows, len(items) - len(objects))
+        yield DocumentTable(title, columns, rows, len(items) - len(objects))
     for number, item in enumerate(objects, 1):
         names = [item[name] for name in columns if isinstance(item.get(name), str) and item[name]]
         yield from _nested(f"{title}: {cell(names[0] if names else number)}", item, deep)

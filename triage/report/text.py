@@ -15,9 +15,8 @@ from triage.hosts.typed_command import there
 from triage.logs.model import Fault, Frame, Incident
 from triage.report.layout import layout_in_words
 from triage.report.safe import safe_line
-from triage.rules.diagnosis import Diagnosis, Excerpt, Finding, Remedy, Table
-from triage.workflows.diagnose import Finding as IncidentFinding
-from triage.workflows.diagnose import Report
+from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
+from triage.workflows.diagnose import DiagnosedIncident, Report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +112,7 @@ def _ago(moment: str) -> str:
     return f", {seconds} s ago"
 
 
-def _incident(item: IncidentFinding, report: Report) -> Iterator[Text]:
+def _incident(item: DiagnosedIncident, report: Report) -> Iterator[Text]:
     incident, deployment = item.incident, report.deployment
     yield Text("WHAT HAPPENED", "bold cyan")
     yield from _what_happened(incident, deployment.package_root)
@@ -193,7 +192,7 @@ def _frames(fault: Fault, culprit: Frame, root: str) -> Iterator[Text]:
         yield Text(f"       -> {safe_line(where)}: {safe_line(last.code.strip())}")
 
 
-def _why(diagnosis: Diagnosis, item: IncidentFinding, root: str) -> Iterator[Text]:
+def _why(diagnosis: Diagnosis, item: DiagnosedIncident, root: str) -> Iterator[Text]:
     certainty = item.verdict.certainty
     harmless = diagnosis.role == "benign"
     yield Text.assemble(
@@ -216,7 +215,7 @@ def _why(diagnosis: Diagnosis, item: IncidentFinding, root: str) -> Iterator[Tex
     yield Text(f"  more: triage explain {diagnosis.rule}", "dim")
 
 
-def _finding(finding: Finding) -> Iterator[Text]:
+def _finding(finding: CheckResult) -> Iterator[Text]:
     mark, style = _MARKS[finding.result]
     kind = "ruled out" if finding.kind == "falsifier" and finding.result == "pass" else finding.kind
     yield Text.assemble((f"  {mark} ", style), (f"{kind:9} ", "dim"), safe_line(finding.detail))
@@ -236,7 +235,7 @@ def _excerpt(excerpt: Excerpt, root: str, shown: set[tuple[str, int]]) -> Iterat
         yield Text(f"      {arrow}{number:6} │ {safe_line(code, 160)}", "bold" if is_meant else "dim")
 
 
-def _table(table: Table) -> Iterator[Text]:
+def _table(table: EvidenceTable) -> Iterator[Text]:
     rows = [[safe_line(cell) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
     for index, row in enumerate(rows):

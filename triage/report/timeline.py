@@ -11,7 +11,7 @@ from rich.text import Text
 
 from triage.logs.model import Incident, LogSource, Record
 from triage.logs.ranks import name_of
-from triage.logs.views.timeline import Entry, Timeline
+from triage.logs.views.timeline import Timeline, TimelineEntry
 from triage.report.safe import safe_line
 
 SHOWN = 60
@@ -95,7 +95,7 @@ def _ranks(names: Sequence[str]) -> str:
     return safe_line(", ".join(names) if len(names) <= NAMED else f"{len(names)} ranks")
 
 
-def _said(entry: Entry) -> str:
+def _said(entry: TimelineEntry) -> str:
     text = safe_line(entry.text, WIDTH)
     fault = entry.fault
     if fault is None:
@@ -140,7 +140,7 @@ def _incident(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: TimelineEntry) -> dict[str, Any]:
     fault = entry.fault
     found: dict[str, Any] = {
         "time": _iso(entry.time),

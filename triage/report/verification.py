@@ -11,7 +11,7 @@ from triage.common.wording import counted
 from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
-from triage.verify.model import Change, Metrics, Verification
+from triage.verify.model import MetricChange, Metrics, Verification
 
 VERDICTS = {
     "better": "bold green",
@@ -30,7 +30,7 @@ def progress(event: events.Event) -> str:
         return f"{others} {run}; the restart waits {event.left:.0f} s at most"
     if isinstance(event, events.Restarting):
         return f"restarting {event.service}"
-    if isinstance(event, events.Started):
+    if isinstance(event, events.ServiceStarted):
         return f"started, pid {event.pid}" + (f", attempt {event.attempt}" if event.attempt > 1 else "")
     if isinstance(event, events.PhaseReached):
         before = "" if event.before is None else f"  (last time {event.before:.1f} s)"
@@ -101,7 +101,7 @@ def _metrics(all_metrics: tuple[Metrics, ...]) -> Iterator[Text]:
             yield Text(f"    {count} x {safe_line(kind)}", "red")
 
 
-def _change(change: Change) -> str:
+def _change(change: MetricChange) -> str:
     return (
         f"{change.figure} at {level(asdict(change))}: {change.before:.1f} -> {change.now:.1f} {change.unit} "
         f"({change.relative:+.1%}, spread {change.spread:.1%}): {change.verdict}"

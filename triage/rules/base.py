@@ -32,5 +32,5 @@ ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 Id = Annotated[str, Field(pattern=ID, max_length=64)]
 
 
-class Model(BaseModel):
+class RulePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from triage.evidence.log_sources import KERNEL
 from triage.logs.model import Fault
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 from triage.rules.remedies.commands import runnable
 from triage.rules.schema import Place
 
@@ -20,13 +20,13 @@ MAX_RANKS = 16  # that are named
 ENGINE_PROCESSES = {"sglang": "hit an exception|Traceback", "vllm": "EngineCore|Worker|Traceback"}
 
 
-def findings(places: Iterable[Place], context: Context) -> Iterator[Finding]:
+def findings(places: Iterable[Place], context: Context) -> Iterator[CheckResult]:
     """What each place tells, in the order of the rule."""
     for place in places:
         yield from _PLACES[place](context)
 
 
-def _kernel_log(context: Context) -> Iterator[Finding]:
+def _kernel_log(context: Context) -> Iterator[CheckResult]:
     told = [fault for fault in _others(context) if fault.kind == "kernel"]
     since = context.incident.started
     moment = f"--since {shlex.quote(f'{since:%Y-%m-%d %H:%M:%S}')}" if since else "-b"
@@ -41,7 +41,7 @@ def _kernel_log(context: Context) -> Iterator[Finding]:
         yield _found("the kernel log of the run tells of no fault")
 
 
-def _other_ranks(context: Context) -> Iterator[Finding]:
+def _other_ranks(context: Context) -> Iterator[CheckResult]:
     own = context.fault.ranks
     told = [fault for fault in _others(context) if fault.kind != "kernel" and fault.ranks - own]
     if told:
@@ -56,7 +56,7 @@ def _other_ranks(context: Context) -> Iterator[Finding]:
         yield _found("other ranks: none of them reports a fault in this log")
 
 
-def _other_hosts(context: Context) -> Iterator[Finding]:
+def _other_hosts(context: Context) -> Iterator[CheckResult]:
     nodes, own = context.argument(("nnodes",)), context.argument(("node-rank",))
     if nodes is None or not nodes.value.isdecimal() or int(nodes.value) < 2:
         return
@@ -64,7 +64,7 @@ def _other_hosts(context: Context) -> Iterator[Finding]:
     yield _missing(f"the other hosts: the run has {nodes.value}{which}", "triage diagnose OTHER_HOST")
 
 
-def _worker_log(context: Context) -> Iterator[Finding]:
+def _worker_log(context: Context) -> Iterator[CheckResult]:
     """The engine's own processes, of which a log of its front end alone holds nothing."""
     told = [fault for fault in _others(context) if fault.kind == "exception" and fault.role != "teardown"]
     if told:
@@ -77,7 +77,7 @@ def _worker_log(context: Context) -> Iterator[Finding]:
     )
 
 
-def _earlier_lines(context: Context) -> Iterator[Finding]:
+def _earlier_lines(context: Context) -> Iterator[CheckResult]:
     told = [fault for fault in _others(context) if fault.position.line < context.fault.position.line]
     if told:
         yield _found(f"earlier in the log: {_said(told)}")
@@ -85,7 +85,7 @@ def _earlier_lines(context: Context) -> Iterator[Finding]:
     yield _missing("the lines before it, of the same process", _journal(context, "less"))
 
 
-_PLACES: Mapping[Place, Callable[[Context], Iterator[Finding]]] = {
+_PLACES: Mapping[Place, Callable[[Context], Iterator[CheckResult]]] = {
     "kernel-log": _kernel_log,
     "other-ranks": _other_ranks,
     "other-hosts": _other_hosts,
@@ -117,9 +117,9 @@ def _journal(context: Context, then: str) -> str:
     return f"{lines} | {then}" if lines else ""
 
 
-def _found(detail: str) -> Finding:
-    return Finding("log", "pass", detail)
+def _found(detail: str) -> CheckResult:
+    return CheckResult("log", "pass", detail)
 
 
-def _missing(detail: str, command: str) -> Finding:
-    return Finding("log", "missing", detail, command=command)
+def _missing(detail: str, command: str) -> CheckResult:
+    return CheckResult("log", "missing", detail, command=command)

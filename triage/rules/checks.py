@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from triage.rules.base import Capture, Id, Model, Regex
+from triage.rules.base import Capture, Id, Regex, RulePart
 
 
-class SourceMatchesFrame(Model):
+class SourceMatchesFrame(RulePart):
     """The line of the named frame stands in the source that serves, as the traceback printed it."""
 
     check: Literal["source-matches-frame"]
@@ -21,7 +21,7 @@ class SourceMatchesFrame(Model):
     says: str
 
 
-class PatchState(Model):
+class PatchState(RulePart):
     """The defect's shape, as a shipped patch describes it, is in the source that serves."""
 
     check: Literal["patch-state"]
@@ -31,7 +31,7 @@ class PatchState(Model):
     says: str
 
 
-class ClassAttribute(Model):
+class ClassAttribute(RulePart):
     """The class whose method the named frame is in assigns or inherits an attribute."""
 
     check: Literal["class-attribute"]
@@ -41,7 +41,7 @@ class ClassAttribute(Model):
     says: str
 
 
-class Argument(Model):
+class LaunchArgumentCheck(RulePart):
     """A launch argument or a fact of the log, under any of its names, compared with a value."""
 
     check: Literal["argument"]
@@ -51,13 +51,13 @@ class Argument(Model):
     says: str
 
     @model_validator(mode="after")
-    def _compares(self) -> Argument:
+    def _compares(self) -> LaunchArgumentCheck:
         if (self.at_least is None) == (not self.equals):
             raise ValueError("give either at_least or equals")
         return self
 
 
-class Stages(Model):
+class Stages(RulePart):
     """The stage arithmetic of a stage-local list indexed with a global layer number.
 
     Holds when it predicts an IndexError for every rank that raised one.
@@ -68,7 +68,7 @@ class Stages(Model):
     says: str
 
 
-class StageOwnsLayer(Model):
+class StageOwnsLayer(RulePart):
     """Whether a stage that raised owns the layer that is meant: `layer`, or the one that group 1 of the regex
     `named` finds in the message.
     """
@@ -86,14 +86,14 @@ class StageOwnsLayer(Model):
         return self
 
 
-class NoOomKill(Model):
+class NoOomKill(RulePart):
     """Neither the kernel log nor the service manager tells of an OOM kill during the run."""
 
     check: Literal["no-oom-kill"]
     says: str
 
 
-class KernelMentions(Model):
+class KernelMentions(RulePart):
     """A line of the kernel log during the run."""
 
     check: Literal["kernel-mentions"]
@@ -101,7 +101,7 @@ class KernelMentions(Model):
     says: str
 
 
-class UnitResult(Model):
+class UnitResult(RulePart):
     """What the service manager recorded of the run's end."""
 
     check: Literal["unit-result"]
@@ -112,7 +112,7 @@ class UnitResult(Model):
 Axis = Literal["tp", "pp", "dp", "ep"]
 
 
-class ConfigNumber(Model):
+class ConfigNumber(RulePart):
     """A number of the model's config.json, compared with another or with a size of the layout."""
 
     check: Literal["config-number"]
@@ -131,7 +131,7 @@ class ConfigNumber(Model):
         return self
 
 
-class PackageVersion(Model):
+class PackageVersion(RulePart):
     """The installed release of a distribution: `version: ">=2, <3"`."""
 
     check: Literal["package-version"]
@@ -140,7 +140,7 @@ class PackageVersion(Model):
     says: str
 
 
-class EnvironmentVariable(Model):
+class EnvironmentVariable(RulePart):
     """A variable of the service's environment; one that is not set is empty."""
 
     check: Literal["environment"]
@@ -149,7 +149,7 @@ class EnvironmentVariable(Model):
     says: str
 
 
-class UnitProperty(Model):
+class UnitProperty(RulePart):
     """A property of the unit as systemd has it: `MemoryDenyWriteExecute`, `TasksMax`, ..."""
 
     check: Literal["unit-property"]
@@ -158,7 +158,7 @@ class UnitProperty(Model):
     says: str
 
 
-class Limit(Model):
+class Limit(RulePart):
     """The hard limit of the serving process, or of its unit where it does not run: a number, or bytes."""
 
     check: Literal["limit"]
@@ -170,7 +170,7 @@ class Limit(Model):
 Size = Annotated[str, Field(pattern=r"^\d{1,6} ?[MGT]iB$")]
 
 
-class Space(Model):
+class Space(RulePart):
     """Room below a path of the host (MODEL_PATH: the model's): all there is, or what is left now."""
 
     check: Literal["space"]
@@ -180,7 +180,7 @@ class Space(Model):
     says: str
 
 
-class Memory(Model):
+class Memory(RulePart):
     """A line of /proc/meminfo: `MemTotal`, `MemAvailable`, `SwapTotal`."""
 
     check: Literal["memory"]
@@ -189,7 +189,7 @@ class Memory(Model):
     says: str
 
 
-class GpuCapability(Model):
+class GpuCapability(RulePart):
     """The compute capability of the host's oldest GPU, told from its name: `below: "8.9"`."""
 
     check: Literal["gpu-capability"]
@@ -197,21 +197,21 @@ class GpuCapability(Model):
     says: str
 
 
-class GpuCount(Model):
+class GpuCount(RulePart):
     """The host has fewer GPUs than the ranks of one node need."""
 
     check: Literal["fewer-gpus-than-ranks"]
     says: str
 
 
-class DriverVersion(Model):
+class DriverVersion(RulePart):
     """The driver is older than the CUDA of the installed torch asks for."""
 
     check: Literal["driver-older-than-cuda"]
     says: str
 
 
-class HostLibrary(Model):
+class HostLibrary(RulePart):
     """The host's C library is older than the one that group 1 of the regex `named` finds in the message."""
 
     check: Literal["glibc-older-than"]
@@ -219,7 +219,7 @@ class HostLibrary(Model):
     says: str
 
 
-class KernelSilent(Model):
+class KernelSilent(RulePart):
     """No line of the kernel log during the run matches, and it could be read."""
 
     check: Literal["kernel-silent"]
@@ -227,7 +227,7 @@ class KernelSilent(Model):
     says: str
 
 
-class LogMentions(Model):
+class LogMentions(RulePart):
     """Another fault of the incident matches (or, with `absent`, none does)."""
 
     check: Literal["log-mentions"]
@@ -236,7 +236,7 @@ class LogMentions(Model):
     says: str
 
 
-class PortListens(Model):
+class PortListens(RulePart):
     """Something listens now on the port that group 1 of `named` finds in the message, or on the service's."""
 
     check: Literal["port-listens"]
@@ -248,7 +248,7 @@ Probe = Annotated[
     SourceMatchesFrame
     | PatchState
     | ClassAttribute
-    | Argument
+    | LaunchArgumentCheck
     | Stages
     | StageOwnsLayer
     | NoOomKill

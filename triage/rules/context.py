@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Argument:
+class LaunchArgument:
     """A launch argument of the run that failed; `now` is what the deployment has, where that differs."""
 
     value: str
@@ -69,13 +69,13 @@ class Context:
         """The deployment with the layout and the model of the run that failed."""
         return as_it_ran(self.deployment, self.incident.facts)
 
-    def argument(self, names: tuple[str, ...]) -> Argument | None:
+    def argument(self, names: tuple[str, ...]) -> LaunchArgument | None:
         """A launch argument under any of its names: of the run where that logged it, else of now."""
         logged = _first(self.incident.facts, [name.replace("-", "_") for name in names])
         now = _first(self.deployment.arguments, names)
         if logged is not None:
-            return Argument(logged, now if now is not None and now != logged else None)
-        return None if now is None else Argument(now)
+            return LaunchArgument(logged, now if now is not None and now != logged else None)
+        return None if now is None else LaunchArgument(now)
 
     def foresee(self, modules: Iterable[str], config: bool) -> None:
         """Say that the source of the frames and of modules is about to be read, and config.json."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from triage.logs.model import Fault
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 from triage.rules.remedies.commands import runnable
 
 RESULTS = ("exit-code", "signal", "core-dump", "oom-kill", "timeout", "watchdog", "protocol", "resources")
 
 
-def findings(context: Context) -> Iterator[Finding]:
+def findings(context: Context) -> Iterator[CheckResult]:
     """What another source says of a fault that only the kernel or the service manager can tell.
 
     Of another fault, what makes it doubtful. `missing` where the log does not tell who wrote the line and
@@ -21,15 +21,15 @@ def findings(context: Context) -> Iterator[Finding]:
     fault, deployment = context.fault, context.deployment
     if fault.kind not in ("kernel", "service"):
         if fault.doubt:
-            yield Finding("log", "missing", fault.doubt)
+            yield CheckResult("log", "missing", fault.doubt)
         return
     recorded = deployment.result if deployment.state == "failed" else ""
     if recorded and recorded == fault.type:
-        yield Finding("log", "pass", f"systemd's own record of the unit says the same: {recorded}")
+        yield CheckResult("log", "pass", f"systemd's own record of the unit says the same: {recorded}")
     elif fault.kind == "service" and fault.type in RESULTS and recorded in RESULTS:
-        yield Finding("log", "missing", f"systemd's own record of the unit is another: {recorded}")
+        yield CheckResult("log", "missing", f"systemd's own record of the unit is another: {recorded}")
     elif fault.doubt and not any(_agrees(other, fault) for other in context.incident.faults):
-        yield Finding("log", "missing", fault.doubt, command=_command(context))
+        yield CheckResult("log", "missing", fault.doubt, command=_command(context))
 
 
 def _agrees(other: Fault, fault: Fault) -> bool:

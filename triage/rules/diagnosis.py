@@ -21,7 +21,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
-class Table:
+class EvidenceTable:
     """A computed result: column titles and rows of text."""
 
     columns: tuple[str, ...]
@@ -29,7 +29,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One step of a diagnosis. `pass` speaks for the hypothesis, `fail` against it.
 
     `command` is what would get the missing item, "" when nothing is missing. `against` marks a missing item
@@ -40,7 +40,7 @@ class Finding:
     result: Result
     detail: str
     excerpts: tuple[Excerpt, ...] = ()
-    table: Table | None = None
+    table: EvidenceTable | None = None
     command: str = ""
     against: bool = False
 
@@ -68,7 +68,7 @@ class Diagnosis:
     outcome: Outcome
     title: str
     explanation: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     remedies: tuple[Remedy, ...]
     references: tuple[str, ...] = ()
 
@@ -79,7 +79,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class IncidentVerdict:
     """The category of an incident's root cause, and how sure that is."""
 
     category: str

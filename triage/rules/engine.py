@@ -14,8 +14,8 @@ from triage.patching.model import SourceTree
 from triage.rules import cause_search, corroboration, probes
 from triage.rules.checks import PatchState, StageOwnsLayer, Stages
 from triage.rules.context import Context
-from triage.rules.diagnosis import Diagnosis, Finding, Outcome, Remedy, Verdict
-from triage.rules.match import Match, match
+from triage.rules.diagnosis import CheckResult, Diagnosis, IncidentVerdict, Outcome, Remedy
+from triage.rules.match import SignatureMatch, match
 from triage.rules.probes import splits
 from triage.rules.remedies.remedies import remedies
 from triage.rules.schema import Rule
@@ -44,7 +44,7 @@ def diagnose(
     Where the initiator only passes an error of NCCL on, rules are asked of NCCL's own words for it, too.
     Fallbacks are asked where no other rule stands. `unread` names logs that could not be read, and why.
     """
-    found: dict[str, tuple[Match, Diagnosis]] = {}
+    found: dict[str, tuple[SignatureMatch, Diagnosis]] = {}
     rules = tuple(rules)
     for fallback in (False, True):
         if any(_stands(item) for _, item in found.values()):
@@ -74,28 +74,28 @@ def _asked(incident: Incident) -> tuple[Fault, ...]:
     return (first, *alike)
 
 
-def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> Verdict:
+def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> IncidentVerdict:
     """`confirmed` needs a confirmed cause, `likely` a cause without a rival that nothing speaks against."""
     standing = [item for item in diagnoses if _stands(item) and item.role != "benign"]
     causes = [item for item in standing if item.role == "cause"]
     if not standing:
-        return Verdict("unknown", "unknown")
+        return IncidentVerdict("unknown", "unknown")
     if not causes:
-        return Verdict(standing[0].category, "possible")
+        return IncidentVerdict(standing[0].category, "possible")
     best = causes[0]
     if best.outcome == "confirmed" and incident.initiator is not None:
-        return Verdict(best.category, "confirmed")
+        return IncidentVerdict(best.category, "confirmed")
     rivals = {item.category for item in causes if not item.doubtful} - {best.category}
     first = incident.initiator
     certain = not rivals and not best.doubtful and first is not None and not first.doubt
-    return Verdict(best.category, "likely" if certain else "possible")
+    return IncidentVerdict(best.category, "likely" if certain else "possible")
 
 
-def _apply(matched: Match, context: Context) -> Diagnosis:
+def _apply(matched: SignatureMatch, context: Context) -> Diagnosis:
     rule = matched.rule
     _foresee(rule, context)
     findings = [
-        Finding("log", "pass", _what_matched(matched)),
+        CheckResult("log", "pass", _what_matched(matched)),
         *corroboration.findings(context),
         *(probes.run(probe, context, "probe") for probe in rule.probes),
         *(probes.run(probe, context, "falsifier") for probe in rule.falsifiers),
@@ -140,7 +140,7 @@ def _in_doubt(found: Diagnosis) -> tuple[Remedy, ...]:
     return (settle, *shown)
 
 
-def _outcome(rule: Rule, findings: list[Finding]) -> Outcome:
+def _outcome(rule: Rule, findings: list[CheckResult]) -> Outcome:
     """A falsifier that could not be read leaves a confirmed cause confirmed; a probe does not."""
     if any(item.result == "fail" for item in findings):
         return "refuted"
@@ -152,7 +152,7 @@ def _outcome(rule: Rule, findings: list[Finding]) -> Outcome:
     return "confirmed" if proven else "unproven"
 
 
-def _what_matched(matched: Match) -> str:
+def _what_matched(matched: SignatureMatch) -> str:
     fault = matched.fault
     where = "".join(
         f", {frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}"
@@ -167,7 +167,7 @@ def _stands(item: Diagnosis) -> bool:
     return item.outcome != "refuted"
 
 
-def _rank(matched: Match, item: Diagnosis) -> tuple[bool, int, int, bool, int, int, str]:
+def _rank(matched: SignatureMatch, item: Diagnosis) -> tuple[bool, int, int, bool, int, int, str]:
     """Among equals the one for which more was shown comes first, then the one that asks for more."""
     passed = sum(finding.result == "pass" for finding in item.findings)
     return (

@@ -15,7 +15,7 @@ MATCHED_CHARS = 4096  # of a message or header; rules are about its beginning
 
 
 @dataclass(frozen=True)
-class Match:
+class SignatureMatch:
     """A signature that holds for a fault, and the frames that it names."""
 
     rule: Rule
@@ -24,7 +24,7 @@ class Match:
     signature: Signature
 
 
-def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
+def match(rule: Rule, incident: Incident, fault: Fault) -> SignatureMatch | None:
     """The first of the rule's signatures that holds for the fault or an exception that it carries."""
     engine = incident.facts.get("engine", "")
     if rule.engine and engine and rule.engine != engine:
@@ -37,7 +37,7 @@ def match(rule: Rule, incident: Incident, fault: Fault) -> Match | None:
                 continue
             frames = named_frames(signature, candidate)
             if frames is not None:
-                return Match(rule, candidate, frames, signature)
+                return SignatureMatch(rule, candidate, frames, signature)
     return None
 
 

@@ -26,7 +26,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ClausePart:
     name: str
     holds: bool
     weight: int  # characters that are always the same in what agrees: how much that says
@@ -61,9 +61,11 @@ def _held(rule: Rule, signature: Signature, incident: Incident, fault: Fault) ->
     return weight, Nearest(rule.id, rule.title, agrees, differs)
 
 
-def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_Part]:
+def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_ClausePart]:
     if signature.kind:
-        yield _Part("kind", signature.kind == fault.kind, 0, f"it is about a fault of kind {signature.kind}")
+        yield _ClausePart(
+            "kind", signature.kind == fault.kind, 0, f"it is about a fault of kind {signature.kind}"
+        )
     for name, pattern, text in (
         ("exception", signature.exception, fault.type),
         ("message", signature.message, fault.message),
@@ -73,25 +75,25 @@ def _parts(signature: Signature, incident: Incident, fault: Fault) -> Iterator[_
             holds = match.found(pattern, text)
             everyone = name == "exception" and fault.type in COMMON
             weight = 1 if everyone else literals(pattern) if holds else 0
-            yield _Part(name, holds, weight, f"the {name} does not match {pattern}")
+            yield _ClausePart(name, holds, weight, f"the {name} does not match {pattern}")
     alone = [any(match.is_frame(frame, one) for one in fault.frames) for frame in signature.frames]
     for frame, holds in zip(signature.frames, alone, strict=True):
         name = frame.file.rpartition("/")[2].replace("*", "")
         place = frame.model_copy(update={"code": ""})
         there = any(match.is_frame(place, one) for one in fault.frames)
-        yield _Part("frames", there, len(name), f"there is no frame {_in_words(place)}")
+        yield _ClausePart("frames", there, len(name), f"there is no frame {_in_words(place)}")
         if frame.code and there:
             said = f"the frame of {frame.file} is not at {frame.code}"
-            yield _Part("code", holds, literals(frame.code), said)
+            yield _ClausePart("code", holds, literals(frame.code), said)
     if signature.frames and all(alone) and match.named_frames(signature, fault) is None:
-        yield _Part("order", False, 0, "its frames stand in another order, or are not the innermost")
+        yield _ClausePart("order", False, 0, "its frames stand in another order, or are not the innermost")
     if signature.phase:
         holds, said = match.found(signature.phase, incident.phase), incident.phase or "not known"
-        yield _Part("phase", holds, 0, f"the phase is {said}, it asks for {signature.phase}")
+        yield _ClausePart("phase", holds, 0, f"the phase is {said}, it asks for {signature.phase}")
     for name, pattern in signature.facts.items():
         value = incident.facts.get(name, "")
         said = f"{name} is {value or 'not known'}, it asks for {pattern}"
-        yield _Part("facts", match.found(pattern, value), 0, said)
+        yield _ClausePart("facts", match.found(pattern, value), 0, said)
 
 
 def _in_words(frame: FramePattern) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from triage.rules.base import Capture, Id, Model, Regex
+from triage.rules.base import Capture, Id, Regex, RulePart
 from triage.rules.checks import Probe
 
 Category = Literal[
@@ -49,7 +49,7 @@ Category = Literal[
 ]
 
 
-class FramePattern(Model):
+class FramePattern(RulePart):
     """One frame that must be in the traceback: a glob for its file, regexes for function and code."""
 
     name: str = Field("", alias="as")  # how probes refer to it
@@ -58,7 +58,7 @@ class FramePattern(Model):
     code: Regex = ""
 
 
-class Signature(Model):
+class Signature(RulePart):
     """What a fault looks like. All that is given must hold; regexes match anywhere unless anchored.
 
     It is held against a fault, each exception that led to it, and each member of a group. `frames` must
@@ -83,7 +83,7 @@ class Signature(Model):
         return self
 
 
-class PatchRemedy(Model):
+class PatchRemedy(RulePart):
     """With `if_in_traceback`, only where one of the fault's frames is in a module that the patch edits."""
 
     kind: Literal["patch"]
@@ -94,7 +94,7 @@ class PatchRemedy(Model):
     proof: str = ""
 
 
-class UpgradeRemedy(Model):
+class UpgradeRemedy(RulePart):
     kind: Literal["upgrade"]
     distribution: str
     version: str
@@ -103,7 +103,7 @@ class UpgradeRemedy(Model):
     proof: str = ""
 
 
-class PerEngine(Model):
+class PerEngine(RulePart):
     """A setting as each engine spells it; where one is missing it has none."""
 
     sglang: str = ""
@@ -130,7 +130,7 @@ Computation = Literal[
 ]
 
 
-class SettingRemedy(Model):
+class SettingRemedy(RulePart):
     """Launch flags, environment or unit directives, as they would be written.
 
     Placeholders in `set` are filled from the deployment (UNIT, GPUS, TP, MODEL_PATH, PYTHON, PID) and, where
@@ -154,7 +154,7 @@ class SettingRemedy(Model):
     proof: str = ""
 
 
-class LayoutRemedy(Model):
+class LayoutRemedy(RulePart):
     """Every other layout of tp x pp over the same GPUs, each judged by the stage arithmetic."""
 
     kind: Literal["layouts"]
@@ -162,7 +162,7 @@ class LayoutRemedy(Model):
     cost: str = ""
 
 
-class ActionRemedy(Model):
+class ActionRemedy(RulePart):
     kind: Literal["action"]
     id: Id
     summary: str
@@ -176,14 +176,14 @@ RemedySpec = Annotated[
 ]
 
 
-class LogCase(Model):
+class LogCase(RulePart):
     """A log that must match, or must not; `expect` names the outcome without a host."""
 
     log: str
     note: str = ""
 
 
-class Cases(Model):
+class Cases(RulePart):
     match: tuple[LogCase, ...] = Field(min_length=1)
     near: tuple[LogCase, ...] = Field(min_length=1)
 
@@ -191,7 +191,7 @@ class Cases(Model):
 Place = Literal["kernel-log", "other-ranks", "other-hosts", "worker-log", "earlier-lines"]
 
 
-class Rule(Model):
+class Rule(RulePart):
     """One known cause, consequence or harmless look-alike.
 
     `conclusive` says that the message alone leaves no other cause: then a match without probes is

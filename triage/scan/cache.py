@@ -13,15 +13,15 @@ from triage.common.errors import TriageError
 from triage.common.files import write_atomically
 from triage.patching.model import Site, SourceFile
 from triage.scan import model, prefilter, shapes, staged
-from triage.scan.model import Finding
+from triage.scan.model import ScanFinding
 
 MANY = 2000  # files of which findings are kept: about twenty releases
 _MAX_BYTES = 8 << 20
-Answer = tuple[Finding, ...] | str  # or why a file cannot be read as Python
+Answer = tuple[ScanFinding, ...] | str  # or why a file cannot be read as Python
 _Row = tuple[str, str, int, int, str, str]  # kind, confidence, first and last line, code, where
 
 
-class Kept:
+class CachedFindings:
     """What is known of files. What cannot be read or written costs time, nothing else."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Kept:
         if found is None or isinstance(found, str):
             return found
         return tuple(
-            Finding(kind, sure, Site(file.path, first, end, code), where)  # type: ignore[arg-type]
+            ScanFinding(kind, sure, Site(file.path, first, end, code), where)  # type: ignore[arg-type]
             for kind, sure, first, end, code, where in found
         )
 
@@ -52,7 +52,7 @@ class Kept:
                 write_atomically(self.path, json.dumps(kept).encode())
 
 
-def _row(item: Finding) -> _Row:
+def _row(item: ScanFinding) -> _Row:
     site = item.site
     return item.kind, item.confidence, site.line, site.end_line, site.before, item.where
 

@@ -40,7 +40,7 @@ REASONS: Mapping[Kind, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class ScanFinding:
     """One place that assumes that this process owns the whole model."""
 
     kind: Kind
@@ -54,11 +54,11 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanResult:
     """`plans` are those of known defects that are there, `findings` the places that no patch covers."""
 
     root: str
     files: int  # that were read
     plans: tuple[tuple[Patch, Plan], ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()  # path, and why

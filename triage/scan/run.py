@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from triage.evidence.model import Unanswered
-from triage.patching.model import Plan, Site, SourceFile, SourceTree, State
+from triage.patching.model import Plan, PlanState, Site, SourceFile, SourceTree
 from triage.patching.source import Unparsable
 from triage.patching.syntax import may_match
 from triage.scan import shapes
-from triage.scan.cache import Answer, Kept
-from triage.scan.model import Finding, Scan
+from triage.scan.cache import Answer, CachedFindings
+from triage.scan.model import ScanFinding, ScanResult
 from triage.scan.read import Sources
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
 
-_THERE = (State.APPLICABLE, State.AMBIGUOUS, State.DRIFTED, State.UNREADABLE)
+_THERE = (PlanState.APPLICABLE, PlanState.AMBIGUOUS, PlanState.DRIFTED, PlanState.UNREADABLE)
 SHARED_BYTES = 8 << 20  # of files to look at, two seconds of work, from which on other processes take a share
 
 
@@ -33,7 +33,7 @@ def scan(
     tree: SourceTree,
     patches: Iterable[Patch],
     context: Mapping[str, str],
-) -> Scan:
+) -> ScanResult:
     """What is found in a package. A place that a patch covers is the patch's, not a finding of its own."""
     from triage.patching.plan import plan_patch
 
@@ -43,7 +43,7 @@ def scan(
         findings, unread = _sorted_out(sources.files, answers())
     there = tuple((patch, plan) for patch, plan in plans if plan.state in _THERE and _relevant(plan))
     known = {place for _, plan in plans for site in plan.sites for place in _places(site)}
-    return Scan(
+    return ScanResult(
         root,
         sources.looked,
         there,
@@ -52,19 +52,21 @@ def scan(
     )
 
 
-def _unmended(findings: Sequence[Finding], plans: Iterable[tuple[Patch, Plan]]) -> tuple[Finding, ...]:
+def _unmended(
+    findings: Sequence[ScanFinding], plans: Iterable[tuple[Patch, Plan]]
+) -> tuple[ScanFinding, ...]:
     """What is still found in the files as the patches make them: they may mend a place by another."""
     left, paths = list(findings), {item.site.path for item in findings}
     edits = [edit for _, plan in plans for edit in plan.edits if edit.path in paths]
     edited = [SourceFile(edit.module, edit.path, edit.after) for edit in edits]
     with _looking(edited) as answers:
         for file, answer in zip(edited, answers(), strict=True):
-            still = {_essence(item) for item in answer if isinstance(item, Finding)}
+            still = {_essence(item) for item in answer if isinstance(item, ScanFinding)}
             left = [item for item in left if item.site.path != file.path or _essence(item) in still]
     return tuple(left)
 
 
-def _essence(item: Finding) -> tuple[str, str, str]:
+def _essence(item: ScanFinding) -> tuple[str, str, str]:
     """A finding, wherever an edit before it has moved it."""
     return item.kind, item.where, item.site.before
 
@@ -84,7 +86,7 @@ def _may_be_there(patch: Patch, tree: SourceTree) -> bool:
 
 def _relevant(plan: Plan) -> bool:
     """Is there anything of the defect? Where a requirement fails, it is not reached or not that defect."""
-    return bool(plan.sites) or plan.state is State.UNREADABLE
+    return bool(plan.sites) or plan.state is PlanState.UNREADABLE
 
 
 def _places(site: Site) -> Iterator[tuple[str, int]]:
@@ -94,7 +96,7 @@ def _places(site: Site) -> Iterator[tuple[str, int]]:
 @contextlib.contextmanager
 def _looking(files: Sequence[SourceFile]) -> Iterator[Callable[[], list[Answer]]]:
     """Look at files, in other processes while this one plans patches where there are cores and much to do."""
-    kept = Kept()
+    kept = CachedFindings()
     known = {file: answer for file in files if (answer := kept.recall(file)) is not None}
     fresh = [file for file in files if file not in known]
     workers = (os.cpu_count() or 1) - 1
@@ -115,8 +117,8 @@ def _looking(files: Sequence[SourceFile]) -> Iterator[Callable[[], list[Answer]]
 
 def _sorted_out(
     files: Iterable[SourceFile], answers: Iterable[Answer]
-) -> tuple[list[Finding], list[tuple[str, str]]]:
-    findings: list[Finding] = []
+) -> tuple[list[ScanFinding], list[tuple[str, str]]]:
+    findings: list[ScanFinding] = []
     unread: list[tuple[str, str]] = []
     for file, answer in zip(files, answers, strict=True):
         if isinstance(answer, str):

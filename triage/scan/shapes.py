@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from triage.patching.model import Site
 from triage.patching.source import Unparsable, parse_plain
-from triage.scan.model import Confidence, Finding, Kind
+from triage.scan.model import Confidence, Kind, ScanFinding
 from triage.scan.prefilter import PARTS, may_hold
 from triage.scan.staged import EMBEDDINGS, Module, dealt, last, whole
 
@@ -44,7 +44,7 @@ _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp
 
 
-def look(path: str, data: bytes) -> tuple[Finding, ...]:
+def look(path: str, data: bytes) -> tuple[ScanFinding, ...]:
     """Every place in a module. Raises Unparsable."""
     if not may_hold(data):
         return ()
@@ -69,7 +69,7 @@ class _Walk(ast.NodeVisitor):
         self.stages = Module(tree, data)
         self.lines = data.decode("utf-8-sig", "backslashreplace").splitlines()
         self.around: list[ast.AST] = []
-        self.found: list[Finding] = []
+        self.found: list[ScanFinding] = []
         self.questions = 0
         self.skipping: dict[ast.AST, bool] = {}
         self.dealt = False
@@ -300,7 +300,7 @@ class _Walk(ast.NodeVisitor):
         end = max(line, last_part.end_lineno)  # type: ignore[attr-defined]
         names = [item.name for item in self.around if isinstance(item, (ast.ClassDef, *_Function))]
         text = "\n".join(self.lines[line - 1 : end])
-        self.found.append(Finding(kind, confidence, Site(self.path, line, end, text), ".".join(names)))
+        self.found.append(ScanFinding(kind, confidence, Site(self.path, line, end, text), ".".join(names)))
 
 
 def _is_layers(node: ast.expr) -> bool:

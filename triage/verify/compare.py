@@ -12,7 +12,7 @@ from typing import Literal
 from triage.common.wording import counted
 from triage.verify.load.metrics import KEPT, Figure, by_level, compared_figures
 from triage.verify.load.spread import DIFFERENCE, uncertainty
-from triage.verify.model import Change, Metrics, Start, VerdictName, Verification
+from triage.verify.model import MetricChange, Metrics, Start, VerdictName, Verification
 
 BURSTS = 0.2  # share of chunk gaps near zero above which delivery times say little
 SLOW_START = 5.0  # seconds more than before that are not worth a word
@@ -24,7 +24,7 @@ LENGTHS = 0.1  # relative difference of prompt lengths that still counts as the 
 class Comparison:
     verdict: VerdictName
     reason: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[MetricChange, ...] = ()
 
 
 def compare(now: Verification, before: Verification | None, difference: float = DIFFERENCE) -> Comparison:
@@ -128,14 +128,14 @@ def _doubts(now: Verification, before: Verification) -> str:
     return ""
 
 
-def _changes(now: Sequence[Metrics], before: Sequence[Metrics], difference: float) -> Iterator[Change]:
+def _changes(now: Sequence[Metrics], before: Sequence[Metrics], difference: float) -> Iterator[MetricChange]:
     for figure in compared_figures(now):
         sides = [figure.of(before), figure.of(now)]
         if all(sides):
             yield _change(figure, sides[0], sides[1], difference)
 
 
-def _change(figure: Figure, before: list[float], now: list[float], difference: float) -> Change:
+def _change(figure: Figure, before: list[float], now: list[float], difference: float) -> MetricChange:
     was, is_now = fmean(before), fmean(now)
     spread = uncertainty(before) + uncertainty(now)
     verdict: Literal["better", "same", "worse", "unclear"] = "same" if spread <= difference else "unclear"
@@ -143,10 +143,10 @@ def _change(figure: Figure, before: list[float], now: list[float], difference: f
         verdict = "better" if (is_now > was) == figure.more_is_better else "worse"
     rate, concurrency = figure.level
     spread = spread if math.isfinite(spread) else 1.0
-    return Change(figure.name, figure.unit, concurrency, was, is_now, spread, verdict, rate)
+    return MetricChange(figure.name, figure.unit, concurrency, was, is_now, spread, verdict, rate)
 
 
-def _verdict(changes: Sequence[Change], doubt: str, difference: float) -> tuple[VerdictName, str]:
+def _verdict(changes: Sequence[MetricChange], doubt: str, difference: float) -> tuple[VerdictName, str]:
     found = {change.verdict for change in changes}
     told = "; ".join(map(_told, changes))
     if not changes:
@@ -162,7 +162,7 @@ def _verdict(changes: Sequence[Change], doubt: str, difference: float) -> tuple[
     return "same", told
 
 
-def _told(change: Change) -> str:
+def _told(change: MetricChange) -> str:
     digits = 1 if max(change.before, change.now) >= 10 else 2
     return (
         f"{change.figure} at {change.at} {change.before:.{digits}f} -> "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triage.verify.model import Metrics, Phase, Verification
+from triage.verify.model import Metrics, StartPhase, Verification
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Restarting:
 
 
 @dataclass(frozen=True)
-class Started:
+class ServiceStarted:
     """A new run of the service; `attempt` counts from 1, more than once where its manager restarts it."""
 
     run: str
@@ -41,7 +41,7 @@ class LogLine:
 class PhaseReached:
     """The engine logged the first line of a phase; `before`: seconds after the restart, the last time."""
 
-    phase: Phase
+    phase: StartPhase
     before: float | None = None
 
 
@@ -112,7 +112,7 @@ class Concluded:
 Event = (
     Draining
     | Restarting
-    | Started
+    | ServiceStarted
     | LogLine
     | PhaseReached
     | NotYet

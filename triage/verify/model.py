@@ -85,7 +85,7 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Phase:
+class StartPhase:
     """One step of a start: what the engine logged, seconds after the restart."""
 
     name: str
@@ -100,14 +100,14 @@ class Start:
     pid: int | None
     ready: bool
     seconds: float
-    phases: tuple[Phase, ...]
+    phases: tuple[StartPhase, ...]
     failure: str = ""  # why it is not ready: died, time-out, no completion
     died: bool = False  # it ended or was not started, which a new diagnosis can explain
     restarted: bool = True  # False: it ran already, and was only asked whether it answers
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """One figure before and now. `spread` is the relative difference that repeats alone can make."""
 
     figure: str  # "decode rate", "output throughput", "TTFT", "TPOT"
@@ -160,7 +160,7 @@ class Verification:
     reason: str
     notes: tuple[str, ...] = ()  # what the figures alone do not say
     compared_with: str = ""  # `at` of the stored result that it was compared with
-    changes: tuple[Change, ...] = ()
+    changes: tuple[MetricChange, ...] = ()
     repeats: str = ""  # how many there were of each load, and why no more
     by_tool: ByTool | None = None
     long_sample: str = ""  # the text after a long prompt, which crosses chunks and stages

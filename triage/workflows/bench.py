@@ -35,7 +35,7 @@ RENEWAL = 20.0  # seconds between two renewals of that time; systemd allows five
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLayout:
     """One layout. `cause` is what a diagnosis said of a start that died, "" otherwise."""
 
     layout: Layout
@@ -52,7 +52,7 @@ class Bench:
 
     deployment: str
     before: Layout
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredLayout, ...]
     best: Layout | None
     reason: str
     notes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def bench(
     options = replace(options, restart=True, store=False)
     exercise = EXERCISES * options.request_timeout
     limit = max(options.timeout, exercise, options.load_timeout) + SLACK
-    measured: list[Measured] = []
+    measured: list[MeasuredLayout] = []
 
     def so_far() -> Bench:
         left = tuple(commands)[len(measured) :]
@@ -104,7 +104,7 @@ def bench(
             dropin.write(changed, limit)
             result = _by_itself(verify(connection, deployment, options, renewing), layout)
             cause = explain() if result.start.died else ""
-            measured.append(Measured(layout, _as_asked(connection, deployment, layout, result), cause))
+            measured.append(MeasuredLayout(layout, _as_asked(connection, deployment, layout, result), cause))
             on_measured(so_far())
         drain(client_of(connection, deployment, key=options.api_key), deployment, options.drain, renewing)
     return replace(so_far(), notes=tuple(notes))
@@ -213,7 +213,9 @@ def _handled(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
-def recommended(measured: Sequence[Measured], difference: float = DIFFERENCE) -> tuple[Layout | None, str]:
+def recommended(
+    measured: Sequence[MeasuredLayout], difference: float = DIFFERENCE
+) -> tuple[Layout | None, str]:
     """The layout that answers one user fastest; among those that do alike, the one that serves most.
 
     At a rate all that keep it serve the same, and the one that answers soonest does best. A relative
@@ -239,7 +241,7 @@ def recommended(measured: Sequence[Measured], difference: float = DIFFERENCE) ->
     return best, f"{reason}; {names} do not differ by more than repeats do; {why}"
 
 
-def _most_able(alike: Sequence[Measured]) -> tuple[Layout, str]:
+def _most_able(alike: Sequence[MeasuredLayout]) -> tuple[Layout, str]:
     """The one that does best with the most requests, and the figure of each."""
     rate, _ = levels_of(alike[0].verification.metrics)[-1]
     if rate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from triage.common.errors import UsageError
 from triage.evidence.model import Deployment, Evidence, Origin
 from triage.logs.model import Incident, LogSource
-from triage.rules.diagnosis import Diagnosis, Verdict
+from triage.rules.diagnosis import Diagnosis, IncidentVerdict
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
@@ -34,7 +34,7 @@ class Knowledge:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class DiagnosedIncident:
     """One incident, what the rules say of it, and the verdict.
 
     Where no rule stands, `nearest` has those that fit in part.
@@ -42,7 +42,7 @@ class Finding:
 
     incident: Incident
     diagnoses: tuple[Diagnosis, ...]
-    verdict: Verdict
+    verdict: IncidentVerdict
     nearest: tuple[Nearest, ...] = ()
 
 
@@ -55,7 +55,7 @@ class Report:
 
     origin: Origin
     deployment: Deployment
-    incidents: tuple[Finding, ...]
+    incidents: tuple[DiagnosedIncident, ...]
     others: tuple[Deployment, ...] = ()
     restarts: Restarts | None = None
     notes: tuple[str, ...] = ()  # what could not be read, and what was cut
@@ -128,7 +128,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         near: tuple[Nearest, ...] = ()
         if all(item.outcome == "refuted" for item in diagnoses):
             near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
-        findings.append(Finding(incident, diagnoses, engine.verdict(incident, diagnoses), near))
+        findings.append(DiagnosedIncident(incident, diagnoses, engine.verdict(incident, diagnoses), near))
     notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
     notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
     notes += cuts.notes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.common.errors import DEFECT, ExitCode, TriageError
 from triage.hosts.inventory.inventory import Host
-from triage.workflows.prompts import Questions
+from triage.workflows.prompts import Prompts
 
 if TYPE_CHECKING:
     from triage.workflows.diagnose import Report
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class HostOutcome(Generic[T]):
     """What became of one host: a value, or the error that ended its part."""
 
     host: Host
@@ -49,9 +49,9 @@ def on_each(
     hosts: Sequence[Host],
     work: Callable[[Host], T],
     forks: int,
-    questions: Questions,
-    told: Callable[[Host, Outcome[T] | None], None] = lambda host, outcome: None,
-) -> tuple[Outcome[T], ...]:
+    questions: Prompts,
+    told: Callable[[Host, HostOutcome[T] | None], None] = lambda host, outcome: None,
+) -> tuple[HostOutcome[T], ...]:
     """Do `work` for each host, `forks` at a time; the outcomes in the order of the hosts.
 
     `told` hears of each host's beginning (None) and end, the latter in the calling thread. On Ctrl-C `stop`
@@ -60,14 +60,14 @@ def on_each(
     """
     stop = questions.stop
 
-    def one(host: Host) -> Outcome[T]:
+    def one(host: Host) -> HostOutcome[T]:
         if stop.is_set():
             raise KeyboardInterrupt
         told(host, None)
         try:
-            return Outcome(host, work(host))
+            return HostOutcome(host, work(host))
         except Exception as error:
-            return Outcome(host, error=error)
+            return HostOutcome(host, error=error)
 
     with ThreadPoolExecutor(max(1, min(forks, len(hosts)))) as pool:
         futures = [pool.submit(one, host) for host in hosts]
@@ -84,9 +84,9 @@ def on_each(
     return tuple(future.result() for future in futures)
 
 
-def alike(outcomes: Iterable[Outcome[Report]]) -> tuple[Alike, ...]:
+def alike(outcomes: Iterable[HostOutcome[Report]]) -> tuple[Alike, ...]:
     """The hosts with an incident, those with the same one together; what most have comes first."""
-    found: dict[tuple[str, str, str], list[Outcome[Report]]] = {}
+    found: dict[tuple[str, str, str], list[HostOutcome[Report]]] = {}
     for outcome in outcomes:
         if outcome.value is not None and outcome.value.incidents:
             last = outcome.value.incidents[-1]

@@ -12,11 +12,11 @@ from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
 from triage.patching.load import find_patch
 from triage.patching.schema import Patch
-from triage.patching.target import Target, on_record, target_at
+from triage.patching.target import PatchTarget, on_record, target_at
 from triage.patching.transaction import HostTree
 
 if TYPE_CHECKING:
-    from triage.workflows.diagnose import Finding
+    from triage.workflows.diagnose import DiagnosedIncident
 
 TO_AN_IMAGE = ("--export", "dockerfile")
 
@@ -33,7 +33,7 @@ def find_target(
     rules: Iterable[Path] = (),
     log_needed: bool = True,
     changing: bool = True,
-) -> Target:
+) -> PatchTarget:
     """The tree that serves on a host, and the patches that are asked for or proposed for it.
 
     Proposed are those for what failed last; with `every`, those for each incident of the log. Where
@@ -79,12 +79,12 @@ def find_target(
     tree = HostTree(place, [root], python or deployment.python, ledger)
     wanted = wanted or _proposed(incidents if every else incidents[-1:], known) or on_record(tree, known)
     known_of = _context(incidents)
-    return Target(
+    return PatchTarget(
         tree, deployment.package_root, wanted, known_of, deployment.unit, container=deployment.container
     )
 
 
-def _proposed(incidents: Iterable[Finding], known: Sequence[Patch]) -> tuple[Patch, ...]:
+def _proposed(incidents: Iterable[DiagnosedIncident], known: Sequence[Patch]) -> tuple[Patch, ...]:
     """The patches among the remedies, those for the last incident first, best first."""
     ids = [
         remedy.id
@@ -97,7 +97,7 @@ def _proposed(incidents: Iterable[Finding], known: Sequence[Patch]) -> tuple[Pat
     return tuple(find_patch(id, known) for id in dict.fromkeys(ids))
 
 
-def _context(incidents: Sequence[Finding]) -> Mapping[str, str]:
+def _context(incidents: Sequence[DiagnosedIncident]) -> Mapping[str, str]:
     """What the log of the last run tells that a patch's preconditions ask for."""
     for finding in incidents[-1:]:
         if "kv_pool" in finding.incident.facts:

@@ -14,7 +14,7 @@ from triage.hosts.options import check
 TICK = 0.5  # seconds of waiting at most before we look whether we are to stop
 
 
-class Questions:
+class Prompts:
     """Each question is asked once, whoever asks it; the answers are kept for as long as this is."""
 
     def __init__(self, stop: Event, answer: Callable[[str], str | None]) -> None:

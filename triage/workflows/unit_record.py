@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from triage.evidence.catalogue import Run
+from triage.evidence.catalogue import JournalRun
 from triage.evidence.discovery.managers import about_units_of
 from triage.evidence.model import Deployment, EndedRun, Evidence
 from triage.logs.faults.fingerprint import fingerprint
@@ -57,7 +57,7 @@ def _falls(deployment: Deployment, run: EndedRun) -> bool:
     return again and run.seconds is not None and timedelta(seconds=run.seconds) < OFTEN
 
 
-def _often(ended: Sequence[Run]) -> bool:
+def _often(ended: Sequence[JournalRun]) -> bool:
     if len(ended) < 2:
         return False
     took = datetime.fromisoformat(ended[-1].ended) - datetime.fromisoformat(ended[0].ended)

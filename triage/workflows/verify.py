@@ -75,7 +75,7 @@ def verify(
         notes += history.lost_baseline(connection.name, deployment.name)
     except UnreachableError as error:
         notes.append(f"no comparison: {error}")
-    run = _Run(connection, client, deployment, service, options, _remembering(before, on_event))
+    run = _VerificationRun(connection, client, deployment, service, options, _remembering(before, on_event))
     result = run.measured(_blank(deployment, options))
     notes += changed_answers(result, before)
     notes = [*result.notes, *notes, *slower_start(result.start, before.start if before else None)]
@@ -110,7 +110,7 @@ def _remembering(before: Verification | None, on_event: Listener) -> Listener:
     return told
 
 
-class _Run:
+class _VerificationRun:
     """The part that talks to the service."""
 
     def __init__(

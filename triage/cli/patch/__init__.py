@@ -10,7 +10,7 @@ from triage.cli.patch import rebase, rollback, show, status
 SHOW = "show"
 
 
-class Group(TyperGroup):
+class PatchGroup(TyperGroup):
     """`triage patch HOST` is `triage patch show HOST`."""
 
     def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
@@ -20,7 +20,7 @@ class Group(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Group,
+    cls=PatchGroup,
     no_args_is_help=True,
     help="Show the change to the installed source that mends what failed on HOST (`triage patch HOST`), "
     "make it (`--apply`), hand it on (`--export`), and take it back. "

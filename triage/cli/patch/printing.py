@@ -11,7 +11,7 @@ from triage.common.errors import RefusedError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from triage.patching.ledger import Change
+    from triage.patching.ledger import PatchChange
     from triage.patching.model import Plan
     from triage.patching.schema import Patch
 
@@ -29,7 +29,7 @@ def print_plans(plans: Iterable[tuple[Patch, Plan]]) -> None:
         print_lines(plan_lines(patch, plan))
 
 
-def print_changes(changes: Iterable[Change]) -> None:
+def print_changes(changes: Iterable[PatchChange]) -> None:
     from triage.report.patching import change_lines
 
     for change in changes:
@@ -37,7 +37,7 @@ def print_changes(changes: Iterable[Change]) -> None:
 
 
 def print_json(
-    host: str, plans: Iterable[tuple[Patch, Plan]], changes: Iterable[Change], package_root: str = ""
+    host: str, plans: Iterable[tuple[Patch, Plan]], changes: Iterable[PatchChange], package_root: str = ""
 ) -> None:
     from triage.report import json
     from triage.report.patching import document

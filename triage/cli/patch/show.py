@@ -41,8 +41,8 @@ from triage.cli.targets import one_host
 from triage.common.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from triage.patching.ledger import Change
-    from triage.patching.target import Plans, Target
+    from triage.patching.ledger import PatchChange
+    from triage.patching.target import PatchTarget, Plans
 
 
 class ExportKind(str, Enum):
@@ -142,7 +142,7 @@ def show(
         if format is Format.TEXT:
             print_plans(plans)
             _say_if_nothing(plans, host, all)
-        changes: Sequence[Change] = ()
+        changes: Sequence[PatchChange] = ()
         if apply:
             _agree(plans, host, yes)
             changes = apply_all(target, plans)
@@ -158,7 +158,7 @@ def show(
         _refuse_what_is_not_mended(host, plans, changes)
 
 
-def _export(target: Target, plans: Plans, kind: ExportKind) -> None:
+def _export(target: PatchTarget, plans: Plans, kind: ExportKind) -> None:
     from triage.patching.export import exported, render
 
     text = render(exported(target.tree, plans), kind.value)
@@ -194,9 +194,9 @@ def _agree(plans: Plans, host: str, yes: bool) -> None:
         raise nobody_agreed("applying", f"{names} on {host}")
 
 
-def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[Change]) -> None:
+def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchChange]) -> None:
     """Nothing that was left undone is called done."""
-    from triage.patching.model import State
+    from triage.patching.model import PlanState
 
     command = "scan" if Path(host).is_dir() else "diagnose"
     next = next_command.reaching(next_command.command(command, host), host)
@@ -206,7 +206,7 @@ def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[Change
     left = [
         f"{patch.id} is {plan.state.value}: {plan.reason}"
         for patch, plan in plans
-        if patch.id not in done and plan.state not in (State.FIXED_UPSTREAM, State.APPLIED)
+        if patch.id not in done and plan.state not in (PlanState.FIXED_UPSTREAM, PlanState.APPLIED)
     ]
     if left:
         raise RefusedError("applying patches on", host, "; ".join(left), next)
@@ -219,9 +219,9 @@ def _say_if_nothing(plans: Plans, host: str, every: bool) -> None:
     print(f"no patch is proposed for {what} {host}, and none is applied")
 
 
-def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Target) -> None:
+def _print_hint(host: str, plans: Plans, changes: Sequence[PatchChange], target: PatchTarget) -> None:
     """What comes next."""
-    from triage.patching.model import State
+    from triage.patching.model import PlanState
 
     unit = ("--unit", target.unit) if target.unit else ()
     command = next_command.reaching(next_command.command("verify", host, *unit), host)
@@ -229,7 +229,7 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Targ
     if Path(host).is_dir():
         host, restart = "local", "restart what runs from it"
     status = next_command.reaching(next_command.command("patch", "status", host), host)
-    fixed = [patch.id for patch, plan in plans if plan.state is State.FIXED_UPSTREAM]
+    fixed = [patch.id for patch, plan in plans if plan.state is PlanState.FIXED_UPSTREAM]
     if any(change.new for change in changes):
         print(restart)
     elif changes:
@@ -239,7 +239,7 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[Change], target: Targ
         print(f"a service that was started before it came runs the old source; {restart}")
 
 
-def _command(host: str, ids: Iterable[str], target: Target) -> str:
+def _command(host: str, ids: Iterable[str], target: PatchTarget) -> str:
     """What makes the change that was shown, or what makes it in the image, ready to paste."""
     from triage.workflows.patch_target import TO_AN_IMAGE
 

@@ -66,7 +66,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CaseEntry:
     """One question of a case. `size` is in bytes; `redacted` counts the placeholders in it, by kind."""
 
     query: str  # its name in the catalogue, "log" for a log that was given by hand
@@ -176,12 +176,12 @@ def is_one(path: str) -> bool:
     return os.path.isfile(path if archive.is_archive(Path(path)) else os.path.join(path, MANIFEST))
 
 
-def list_case(case: Path) -> tuple[str, tuple[Entry, ...]]:
+def list_case(case: Path) -> tuple[str, tuple[CaseEntry, ...]]:
     """When a case was captured, and what its manifest says of each question. Raises as `read_case`."""
     with archive.opened(case) as directory:
         manifest = _manifest_of_all(directory)
         told = [
-            Entry(
+            CaseEntry(
                 *_question(answer.key),
                 answer.command,
                 answer.file,
@@ -195,7 +195,7 @@ def list_case(case: Path) -> tuple[str, tuple[Entry, ...]]:
         if manifest.log:
             log = manifest.log
             size = len(_read_file(directory, LOG, log.sha256, "log"))
-            told.append(Entry("log", log.name, "", LOG, size, "", log.partial, log.redacted))
+            told.append(CaseEntry("log", log.name, "", LOG, size, "", log.partial, log.redacted))
         return manifest.created, tuple(told)
 
 

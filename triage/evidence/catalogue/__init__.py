@@ -28,7 +28,7 @@ from triage.evidence.catalogue.files import (
 )
 from triage.evidence.catalogue.gpus import Gpu, GpuInventory, Gpus, GpuTopology, RocmInventory, Topology
 from triage.evidence.catalogue.inside import TreeInside
-from triage.evidence.catalogue.journal import Journal, KernelLog, Run, UnitRuns
+from triage.evidence.catalogue.journal import Journal, JournalRun, KernelLog, UnitRuns
 from triage.evidence.catalogue.kubernetes import ClusterContainers, NodeContainers, PodLog, ReadPodFile
 from triage.evidence.catalogue.machine import (
     Disk,
@@ -57,7 +57,7 @@ from triage.evidence.catalogue.python import Interpreter, PythonTree
 from triage.evidence.catalogue.rotated import Rotated, RotatedLog, RotatedLogs
 from triage.evidence.catalogue.scripts import EngineScripts
 from triage.evidence.catalogue.systemd import (
-    Command,
+    ExecCommand,
     KnownServiceUnits,
     ServiceUnits,
     Unit,
@@ -141,7 +141,6 @@ __all__ = [
     "CATALOGUE",
     "Belonging",
     "ClusterContainers",
-    "Command",
     "Container",
     "ContainerDetails",
     "ContainerLog",
@@ -150,6 +149,7 @@ __all__ = [
     "Disk",
     "DiskFree",
     "EngineScripts",
+    "ExecCommand",
     "Gpu",
     "GpuInventory",
     "GpuTopology",
@@ -159,6 +159,7 @@ __all__ = [
     "Interpreter",
     "Journal",
     "JournalAccess",
+    "JournalRun",
     "JournalWindows",
     "KernelLog",
     "KnownServiceUnits",
@@ -192,7 +193,6 @@ __all__ = [
     "Rotated",
     "RotatedLog",
     "RotatedLogs",
-    "Run",
     "ServiceUnits",
     "SudoRights",
     "TailFile",

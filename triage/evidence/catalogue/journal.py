@@ -148,7 +148,7 @@ class KernelLog(_Journalctl[str]):
 
 
 @dataclass(frozen=True)
-class Run:
+class JournalRun:
     """One run of a unit. `ended` and `result` are "" while it goes on, or where that was not kept.
 
     Without an invocation it is none: systemd `skipped` the unit, for what these words tell.
@@ -162,7 +162,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class UnitRuns(_Journalctl[tuple[Run, ...]]):
+class UnitRuns(_Journalctl[tuple[JournalRun, ...]]):
     """The latest runs of a unit, oldest first, from what systemd said of them. The last one may be none: a
     start that was skipped since."""
 
@@ -184,24 +184,24 @@ class UnitRuns(_Journalctl[tuple[Run, ...]]):
     def decode(self, output: Output) -> str:
         return json_lines(_read(output), ("__REALTIME_TIMESTAMP", *_OF_RUNS))
 
-    def parse(self, text: str) -> tuple[Run, ...]:
-        runs: dict[str, Run] = {}
+    def parse(self, text: str) -> tuple[JournalRun, ...]:
+        runs: dict[str, JournalRun] = {}
         skipped = ""
         for entry in entries(text):
             invocation = entry.get("INVOCATION_ID", "") or entry.get("USER_INVOCATION_ID", "")
-            run = runs.get(invocation, Run(invocation))
+            run = runs.get(invocation, JournalRun(invocation))
             at, what = _iso(entry.get("__REALTIME_TIMESTAMP", "")), entry.get("MESSAGE_ID", "")
             message = entry.get("MESSAGE", "")
             skipped = message.rstrip(".") if _SKIPPED.search(message) else ""
             if skipped:
                 continue
             if what == STARTED:
-                runs[invocation] = Run(invocation, at, run.ended, run.result)
+                runs[invocation] = JournalRun(invocation, at, run.ended, run.result)
             else:
                 result = "success" if what == SUCCEEDED else entry.get("UNIT_RESULT", run.result)
-                runs[invocation] = Run(invocation, run.started, at, result)
+                runs[invocation] = JournalRun(invocation, run.started, at, result)
         runs.pop("", None)
-        return (*runs.values(), *([Run("", skipped=skipped)] if skipped else []))
+        return (*runs.values(), *([JournalRun("", skipped=skipped)] if skipped else []))
 
 
 def entries(text: str) -> Iterator[Mapping[str, str]]:

@@ -40,7 +40,7 @@ _PARAMETERS = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class PolicyEntry:
     """One query of the catalogue. `privilege` is what an ordinary user lacks for it, "" when nothing.
 
     `lesser` is the command where the host's tools are old or not there, "" where there is none.
@@ -55,9 +55,9 @@ class Entry:
     absence: str
 
 
-def catalogue() -> tuple[Entry, ...]:
+def catalogue() -> tuple[PolicyEntry, ...]:
     return tuple(
-        Entry(
+        PolicyEntry(
             query.name,
             query.purpose,
             _command(query.argv()),

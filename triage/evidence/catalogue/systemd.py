@@ -180,7 +180,7 @@ class UnitProperties(Query[Unit]):
 
 
 @dataclass(frozen=True)
-class Command:
+class ExecCommand:
     """The first ExecStart of a unit: its program, and its arguments from argv[0] on.
 
     `flags` is what its prefixes mean, in systemd's words, None where systemd does not tell. `alone`: it
@@ -194,7 +194,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class UnitCommand(Query[Command]):
+class UnitCommand(Query[ExecCommand]):
     """ExecStart with the bounds of its arguments kept; before systemd 243 without what its prefixes mean.
 
     {"type":"a(sasasttttuii)","data":[["/bin/python3",["/bin/python3","-m","x y"],["ignore-failure"],...]]}
@@ -219,12 +219,12 @@ class UnitCommand(Query[Command]):
     def falls_short(self, output: Output) -> bool:
         return bool(output.code) and b"ExecStartEx" in output.stderr
 
-    def parse(self, text: str) -> Command:
+    def parse(self, text: str) -> ExecCommand:
         try:
             commands = parse_json(text)["data"]
             program, argv, told = commands[0][:3]
             flags = frozenset(map(str, told)) if isinstance(told, list) else None
-            return Command(str(program), tuple(map(str, argv)), flags, len(commands) == 1)
+            return ExecCommand(str(program), tuple(map(str, argv)), flags, len(commands) == 1)
         except (ValueError, LookupError, TypeError):
             raise Unanswered(f"{self.unit} has no ExecStart") from None
 

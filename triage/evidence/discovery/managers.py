@@ -26,7 +26,7 @@ from triage.evidence.model import Deployment
 
 
 @dataclass(frozen=True)
-class Questions:
+class ManagerQueries:
     """`journal` and `windows` are asked with a unit and an invocation."""
 
     properties: type[UnitProperties]
@@ -37,18 +37,18 @@ class Questions:
     windows: Callable[[str, str], JournalWindows]
 
 
-_SYSTEM = Questions(UnitProperties, UnitCommand, UnitRuns, UnmetConditions, Journal, JournalWindows)
-_USER = Questions(
+_SYSTEM = ManagerQueries(UnitProperties, UnitCommand, UnitRuns, UnmetConditions, Journal, JournalWindows)
+_USER = ManagerQueries(
     UserUnitProperties, UserUnitCommand, UserUnitRuns, UserUnmetConditions, UserJournal, UserJournalWindows
 )
 
 
-def about_units_of(manager: str) -> Questions:
+def about_units_of(manager: str) -> ManagerQueries:
     """By a deployment's `manager`."""
     return _USER if manager == "systemd-user" else _SYSTEM
 
 
-def about_unit_of(deployment: Deployment) -> Questions:
+def about_unit_of(deployment: Deployment) -> ManagerQueries:
     """Those that read its journal where it is."""
     questions, namespace = about_units_of(deployment.manager), deployment.log_namespace
     if not namespace:

@@ -25,7 +25,7 @@ from typing import Any
 
 from triage.common.errors import UsageError
 from triage.hosts.inventory.ansible_variables import Loader, beside, known
-from triage.hosts.inventory.inventory import ALL, YAML_ENDINGS, Group, broken, expand
+from triage.hosts.inventory.inventory import ALL, YAML_ENDINGS, HostGroup, broken, expand
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 16  # groups in groups; a YAML alias can hold itself
@@ -51,7 +51,7 @@ def _looks_so(data: Mapping[str, Any]) -> bool:
     return all(group is None or (isinstance(group, dict) and keys >= set(group)) for group in data.values())
 
 
-def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
+def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup]]:
     """Hosts with their settings, and groups. Raises UsageError that names the file and the line or key."""
     made = _Made()
     for file in _files(path):
@@ -180,20 +180,20 @@ class _Made:
         for name, settings in beside(directory, "host_vars", self._hosts):
             self._hosts[name].update(settings)
 
-    def result(self) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group]]:
+    def result(self) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup]]:
         groups = {
-            name: Group(
+            name: HostGroup(
                 tuple(members), tuple(self._children[name]), self._settings[name], self._beside.get(name, {})
             )
             for name, members in self._members.items()
         }
-        if groups.get("ungrouped") == Group():
+        if groups.get("ungrouped") == HostGroup():
             del groups["ungrouped"]
         inside = {child for group in groups.values() for child in group.children}
         top = tuple(name for name in groups if name != ALL and name not in inside)
-        given = groups.get(ALL, Group())
+        given = groups.get(ALL, HostGroup())
         children = tuple(dict.fromkeys((*given.children, *top)))
-        groups[ALL] = Group(given.hosts, children, given.settings, self._beside.get(ALL, {}))
+        groups[ALL] = HostGroup(given.hosts, children, given.settings, self._beside.get(ALL, {}))
         return dict(self._hosts), groups
 
 

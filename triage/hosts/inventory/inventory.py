@@ -72,7 +72,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Group:
+class HostGroup:
     """As it stands in a file: its own hosts, the names of its children, and settings by their names.
 
     Those that stand `beside` the file come before what it says of any group.
@@ -85,7 +85,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Service:
+class InventoryService:
     """A deployment: hosts or groups, and the unit that serves there."""
 
     hosts: tuple[str, ...]
@@ -98,7 +98,7 @@ class Inventory:
 
     hosts: Mapping[str, Host] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    services: Mapping[str, Service] = field(default_factory=dict)
+    services: Mapping[str, InventoryService] = field(default_factory=dict)
 
     def is_several(self, words: str) -> bool:
         """Whether `words` name a group, a deployment or a list rather than one host."""
@@ -157,8 +157,8 @@ def _is_encrypted(path: Path) -> bool:
 def build(
     path: Path,
     hosts: Mapping[str, Mapping[str, Any]],
-    groups: Mapping[str, Group],
-    services: Mapping[str, Service] = MappingProxyType({}),
+    groups: Mapping[str, HostGroup],
+    services: Mapping[str, InventoryService] = MappingProxyType({}),
 ) -> Inventory:
     """What a file says, put together: each host with the settings of its groups. Raises UsageError."""
     for name in [name for name in groups if name in hosts]:
@@ -181,7 +181,7 @@ def build(
             raise broken(path, name[:60], "this is not a host name")
     depth = _depths(path, groups)
     members = {name: _members(name, groups) for name in groups}
-    of_all = groups.get(ALL, Group())
+    of_all = groups.get(ALL, HostGroup())
     found = {}
     for name, own in hosts.items():
         around = sorted((each for each in members if name in members[each]), key=lambda n: (depth[n], n))
@@ -240,7 +240,7 @@ def _parts(words: str) -> list[str]:
         raise UsageError("choosing hosts", repr(words), str(error), "triage hosts list") from None
 
 
-def _members(name: str, groups: Mapping[str, Group]) -> dict[str, None]:
+def _members(name: str, groups: Mapping[str, HostGroup]) -> dict[str, None]:
     """The hosts of a group and of all its children, in order; a dict as an ordered set."""
     found = dict.fromkeys(groups[name].hosts)
     for child in groups[name].children:
@@ -248,7 +248,7 @@ def _members(name: str, groups: Mapping[str, Group]) -> dict[str, None]:
     return found
 
 
-def _depths(path: Path, groups: Mapping[str, Group]) -> Mapping[str, int]:
+def _depths(path: Path, groups: Mapping[str, HostGroup]) -> Mapping[str, int]:
     """How many groups each lies in at most. Raises UsageError where one lies in itself."""
     depth = dict.fromkeys(groups, 0)
     for _ in range(len(groups) + 1):

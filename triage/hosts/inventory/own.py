@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from triage.common.yaml_files import load_model
-from triage.hosts.inventory.inventory import Group, Service, broken, expand
+from triage.hosts.inventory.inventory import HostGroup, InventoryService, broken, expand
 
 
 class _Entry(BaseModel):
@@ -46,7 +46,9 @@ class _File(_Entry):
     deployments: dict[str, _Deployment] = {}
 
 
-def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group], dict[str, Service]]:
+def read(
+    path: Path,
+) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup], dict[str, InventoryService]]:
     """Hosts with their settings, groups and deployments. Raises UsageError that names the key."""
     file = load_model(path, _File, "inventory")
     hosts: dict[str, Mapping[str, Any]] = {
@@ -55,7 +57,7 @@ def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group], di
         for name in _expanded(path, f"hosts.{key}", (key,))
     }
     groups = {
-        name: Group(
+        name: HostGroup(
             _expanded(path, f"groups.{name}.hosts", group.hosts),
             group.children,
             group.vars.model_dump(exclude_unset=True),
@@ -64,9 +66,9 @@ def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, Group], di
     }
     if "all" in groups:
         raise broken(path, "groups.all", "every host is in it; settings of every host stand below `vars`")
-    groups["all"] = Group(tuple(hosts), tuple(groups), file.vars.model_dump(exclude_unset=True))
+    groups["all"] = HostGroup(tuple(hosts), tuple(groups), file.vars.model_dump(exclude_unset=True))
     services = {
-        name: Service(_expanded(path, f"deployments.{name}.hosts", item.hosts), item.unit)
+        name: InventoryService(_expanded(path, f"deployments.{name}.hosts", item.hosts), item.unit)
         for name, item in file.deployments.items()
     }
     return hosts, groups, services

@@ -11,7 +11,7 @@ import paramiko
 
 from triage.common.errors import UnreachableError
 from triage.hosts.options import Ask
-from triage.hosts.ssh.config import Target
+from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.keys import offers
 
 TOO_MANY = (
@@ -19,7 +19,7 @@ TOO_MANY = (
 )
 
 
-def authenticate(transport: paramiko.Transport, target: Target, ask: Ask | None = None) -> None:
+def authenticate(transport: paramiko.Transport, target: SshTarget, ask: Ask | None = None) -> None:
     """Offer each key until one lets us in, then answer what the host asks.
 
     Raises UnreachableError that lists what was tried.
@@ -62,7 +62,7 @@ def authenticate(transport: paramiko.Transport, target: Target, ask: Ask | None 
     )
 
 
-def _accepted(transport: paramiko.Transport, target: Target) -> Sequence[str]:
+def _accepted(transport: paramiko.Transport, target: SshTarget) -> Sequence[str]:
     """The methods that the host takes."""
     try:
         transport.auth_none(target.user)
@@ -74,7 +74,7 @@ def _accepted(transport: paramiko.Transport, target: Target) -> Sequence[str]:
 
 
 def _typed(
-    transport: paramiko.Transport, target: Target, methods: Sequence[str], ask: Ask, tried: list[str]
+    transport: paramiko.Transport, target: SshTarget, methods: Sequence[str], ask: Ask, tried: list[str]
 ) -> bool:
     """Let a person answer the host, once."""
 

@@ -30,7 +30,7 @@ _BETWEEN_PATHS = re.compile(r" (?=[/~$%]|none$)")  # ssh -G writes several witho
 
 
 @dataclass(frozen=True)
-class Target:
+class SshTarget:
     """One machine to connect to, and how."""
 
     alias: str
@@ -63,7 +63,7 @@ class Target:
         return f"{self.user}@{host}:{self.port}"
 
 
-def resolve(name: str, options: ConnectionOptions) -> Target:
+def resolve(name: str, options: ConnectionOptions) -> SshTarget:
     """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
     user, alias, port = _split(name)
     asked = options.address or alias
@@ -82,7 +82,7 @@ def resolve(name: str, options: ConnectionOptions) -> Target:
         user, hostname = value("user", getpass.getuser()), value("hostname", asked)
         key_alias = value("hostkeyalias")
         tokens = tokens_of(asked, user, hostname, port, key_alias or asked)
-        return Target(
+        return SshTarget(
             alias=alias,
             user=user,
             hostname=hostname,

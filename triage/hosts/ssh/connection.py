@@ -28,8 +28,8 @@ from triage.hosts.quoting import (
     pid_of,
     remote_command,
 )
-from triage.hosts.ssh.config import Target, resolve
-from triage.hosts.ssh.line import Line, dial
+from triage.hosts.ssh.config import SshTarget, resolve
+from triage.hosts.ssh.line import Route, dial
 
 TICK = 0.5  # seconds of waiting at most before the clock is looked at
 GRACE = 2.0  # seconds for output that a stray child still holds open
@@ -39,7 +39,7 @@ LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a
 class SshConnection:
     """One SSH connection, reused for every command; each command is a channel of its own."""
 
-    def __init__(self, name: str, target: Target, options: ConnectionOptions, line: Line) -> None:
+    def __init__(self, name: str, target: SshTarget, options: ConnectionOptions, line: Route) -> None:
         self._name = name
         self._target = target
         self._options = options

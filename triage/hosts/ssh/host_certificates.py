@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from triage.hosts.ssh.host_keys import HostKey
+from triage.hosts.ssh.host_keys import KnownHostKey
 
 ENDING = "-cert-v01@openssh.com"
 HOST = 2  # the kind of certificate
@@ -58,7 +58,9 @@ def read(certificate: bytes) -> Certificate:
     )
 
 
-def why_not(certificate: bytes, name: str, authorities: Collection[HostKey], now: float | None = None) -> str:
+def why_not(
+    certificate: bytes, name: str, authorities: Collection[KnownHostKey], now: float | None = None
+) -> str:
     """Why the certificate does not vouch for the host of that name; "" when it does."""
     import paramiko
 
@@ -66,7 +68,7 @@ def why_not(certificate: bytes, name: str, authorities: Collection[HostKey], now
     try:
         found = read(certificate)
         signer_type = paramiko.Message(found.signer).get_text()
-        authority = HostKey(signer_type, base64.b64encode(found.signer).decode())
+        authority = KnownHostKey(signer_type, base64.b64encode(found.signer).decode())
         if authority not in authorities:
             return f"its authority {authority.fingerprint} is not one of this host's"
         signature = paramiko.Message(found.signature)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from triage.common.errors import RefusedError, UnreachableError
 from triage.hosts.options import HostKeyPolicy
-from triage.hosts.ssh.config import Target
+from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.tokens import expanded, tokens_of
 
 PATIENCE = 20.0  # seconds for a KnownHostsCommand
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class HostKey:
+class KnownHostKey:
     """A public key: its type (`ssh-ed25519`) and its base64 text, as known_hosts has them."""
 
     type: str
@@ -45,24 +45,24 @@ class HostKey:
         return f"{self.type} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
-def authorities(target: Target) -> tuple[HostKey, ...]:
+def authorities(target: SshTarget) -> tuple[KnownHostKey, ...]:
     """Keys whose certificates count for the host; a line without its port is enough, as for ssh."""
     names = dict.fromkeys((target.key_name, target.hostname))
     return tuple(key for name in names for key in known_keys(target, "@cert-authority", name))
 
 
-def known_keys(target: Target, marker: str = "", name: str = "") -> tuple[HostKey, ...]:
+def known_keys(target: SshTarget, marker: str = "", name: str = "") -> tuple[KnownHostKey, ...]:
     """The host's keys in its known-hosts files; with `marker`, those so marked (`@revoked`)."""
     texts = (*map(_text, target.known_hosts), _told(target))
     return tuple(key for text in texts for key in _entries(text, name or target.key_name, marker))
 
 
-def expected_keys(target: Target) -> tuple[HostKey, ...]:
+def expected_keys(target: SshTarget) -> tuple[KnownHostKey, ...]:
     """The host's keys; where none stands by name and port, those of the name alone, as for ssh."""
     return known_keys(target) or known_keys(target, name=target.cert_name)
 
 
-def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: bytes = b"") -> None:
+def check(target: SshTarget, key: KnownHostKey, policy: HostKeyPolicy, certificate: bytes = b"") -> None:
     """Raises RefusedError unless `key` is known as the host's, vouched for, or new and may be added."""
     doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
     names = dict.fromkeys((target.key_name, target.cert_name))
@@ -111,7 +111,7 @@ def check(target: Target, key: HostKey, policy: HostKeyPolicy, certificate: byte
     log.warning("added the host key of %s to %s: %s", target.key_name, own_file, key.fingerprint)
 
 
-def _refuse_revoked(target: Target, file: Path, key: HostKey, certificate: bytes) -> None:
+def _refuse_revoked(target: SshTarget, file: Path, key: KnownHostKey, certificate: bytes) -> None:
     from triage.hosts.ssh.revoked_keys import is_revoked
 
     doing = ("checking the host key of", target.alias)
@@ -131,7 +131,7 @@ def _hashed(name: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _told(target: Target) -> str:
+def _told(target: SshTarget) -> str:
     """What the KnownHostsCommand says, in the form of a known-hosts file."""
     if not target.known_hosts_command:
         return ""
@@ -164,12 +164,12 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _entries(text: str, name: str, marker: str) -> Iterator[HostKey]:
+def _entries(text: str, name: str, marker: str) -> Iterator[KnownHostKey]:
     for line in text.splitlines():
         words = line.split()
         found_marker = words.pop(0) if words and words[0].startswith("@") else ""
         if len(words) >= 3 and found_marker == marker and _names(words[0], name):
-            yield HostKey(words[1], words[2])
+            yield KnownHostKey(words[1], words[2])
 
 
 def _names(patterns: str, name: str) -> bool:

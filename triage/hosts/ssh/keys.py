@@ -19,7 +19,7 @@ import paramiko
 from paramiko.agent import AgentSSH
 
 from triage.hosts.options import Ask
-from triage.hosts.ssh.config import Target
+from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.host_certificates import ENDING, PARTS
 
 AGENT_PATIENCE = 3.0  # seconds; a forwarded agent whose far end is gone never answers
@@ -31,7 +31,7 @@ _MAGIC = b"openssh-key-v1\0"
 Certificates = Mapping[bytes, tuple[tuple[str, paramiko.pkey.PublicBlob], ...]]  # by the key they are of
 
 
-def offers(target: Target, tried: list[str], ask: Ask | None) -> Iterator[tuple[str, paramiko.PKey]]:
+def offers(target: SshTarget, tried: list[str], ask: Ask | None) -> Iterator[tuple[str, paramiko.PKey]]:
     """Keys, each with what it is called; what could not be used is noted in `tried`."""
     halves = {path: half for path in target.identities if (half := public_half(path))}
     certificates = _certificates(target, tried)
@@ -98,7 +98,7 @@ def _with_certificates(
     yield label, key
 
 
-def _certificates(target: Target, tried: list[str]) -> Certificates:
+def _certificates(target: SshTarget, tried: list[str]) -> Certificates:
     """Those that are named, and those beside the identity files."""
     found: dict[bytes, tuple[tuple[str, paramiko.pkey.PublicBlob], ...]] = {}
     beside = [path.with_name(f"{path.name.removesuffix('.pub')}-cert.pub") for path in target.identities]

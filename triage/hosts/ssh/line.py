@@ -18,9 +18,9 @@ from triage.common.errors import UnreachableError, UsageError
 from triage.hosts.options import ConnectionOptions
 from triage.hosts.options import check as check_stop
 from triage.hosts.ssh.auth import authenticate
-from triage.hosts.ssh.config import Target, resolve
+from triage.hosts.ssh.config import SshTarget, resolve
 from triage.hosts.ssh.host_certificates import ENDING
-from triage.hosts.ssh.host_keys import HostKey, authorities, check, expected_keys
+from triage.hosts.ssh.host_keys import KnownHostKey, authorities, check, expected_keys
 
 MAX_JUMPS = 8
 HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it turns some away (MaxStartups)
@@ -36,14 +36,14 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it has to say r
 
 
 @dataclass(frozen=True)
-class Line:
+class Route:
     """An authenticated transport; `close` ends it and everything that carries it."""
 
     transport: paramiko.Transport
     close: Callable[[], None]
 
 
-def dial(target: Target, options: ConnectionOptions, via: Line | None = None, depth: int = 0) -> Line:
+def dial(target: SshTarget, options: ConnectionOptions, via: Route | None = None, depth: int = 0) -> Route:
     """Connect, check who answers, log in. Takes over `via`.
 
     Raises UnreachableError or RefusedError, after which nothing is left open.
@@ -91,15 +91,15 @@ def dial(target: Target, options: ConnectionOptions, via: Line | None = None, de
             raise _unreachable(target, error, said) from None
         shown = transport.get_remote_server_key()
         certificate = shown.public_blob.key_blob if shown.public_blob else b""
-        check(target, HostKey(shown.get_name(), shown.get_base64()), options.host_key, certificate)
+        check(target, KnownHostKey(shown.get_name(), shown.get_base64()), options.host_key, certificate)
         authenticate(transport, target, options.ask)
         if target.keepalive > 0:
             transport.set_keepalive(target.keepalive)
-        return Line(transport, stack.pop_all().close)
+        return Route(transport, stack.pop_all().close)
 
 
 @contextlib.contextmanager
-def _at_the_door(target: Target, stop: Event | None) -> Iterator[None]:
+def _at_the_door(target: SshTarget, stop: Event | None) -> Iterator[None]:
     """Wait until not too many others of us are on their way into the same sshd."""
     door = _doors.setdefault((target.hostname, target.port), BoundedSemaphore(HANDSHAKES))
     while not door.acquire(timeout=TICK):
@@ -110,7 +110,7 @@ def _at_the_door(target: Target, stop: Event | None) -> Iterator[None]:
         door.release()
 
 
-def _negotiate(transport: paramiko.Transport, target: Target) -> None:
+def _negotiate(transport: paramiko.Transport, target: SshTarget) -> None:
     """Exchange keys, asking for a certificate where that would count, else for a key of a type we know."""
     transport.banner_timeout = target.connect_timeout
     transport.auth_timeout = AUTH_TIMEOUT
@@ -125,7 +125,7 @@ def _negotiate(transport: paramiko.Transport, target: Target) -> None:
         raise TimeoutError("no key exchange")
 
 
-def _connected(target: Target) -> socket.socket:
+def _connected(target: SshTarget) -> socket.socket:
     """A socket to the first of the host's addresses that answers. Raises OSError."""
     family, ours = FAMILIES.get(target.family, socket.AF_UNSPEC), (target.bind_address, 0)
     found = socket.getaddrinfo(target.hostname, target.port, family, socket.SOCK_STREAM)
@@ -177,7 +177,7 @@ def _end_proxy(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _unreachable(target: Target, error: Exception, said: str) -> UnreachableError:
+def _unreachable(target: SshTarget, error: Exception, said: str) -> UnreachableError:
     probe = f"ssh -v -p {target.port} {target.user}@{target.hostname} true"
     if isinstance(error, (socket.gaierror, UnicodeError)):
         happened, next_ = (

@@ -141,7 +141,7 @@ def names_an_error(text: str) -> bool:
     return _ERROR_NAME.match(text.partition(":")[0][:400]) is not None
 
 
-class State(enum.IntEnum):
+class TracebackState(enum.IntEnum):
     HEAD = 0  # header seen, a frame is due
     FRAME = 1  # its source line may follow
     CODE = 2  # carets, more code or the next frame may follow
@@ -152,7 +152,7 @@ class State(enum.IntEnum):
 
 
 @dataclass
-class _Part:
+class _TracebackPart:
     """One exception of a chain or group, while it is read."""
 
     link: Literal["", "cause", "context"] = ""
@@ -175,10 +175,10 @@ class Traceback:
         self.cut = kind not in (Kind.HEADER, Kind.GROUP)
         self.base = 0
         self.depth = 0  # of exception groups
-        self.done: list[_Part] = []
-        self.members: list[_Part] = []
-        self.part = _Part()
-        self.state = State.HEAD
+        self.done: list[_TracebackPart] = []
+        self.members: list[_TracebackPart] = []
+        self.part = _TracebackPart()
+        self.state = TracebackState.HEAD
         if self.cut:
             self.feed(line, kind, match)
             return
@@ -194,7 +194,7 @@ class Traceback:
         if kind is Kind.GROUP:
             self.part.group = True
             self.depth += 1
-        self.state = State.HEAD
+        self.state = TracebackState.HEAD
 
     def reading(self, line: Line) -> Read:
         """What a line is to this traceback: without its margin or indentation."""
@@ -219,41 +219,43 @@ class Traceback:
         part = self.part
         state = self.state
         if kind in (Kind.HEADER, Kind.GROUP):
-            if state is not State.CHAINED and not (self.depth and part.type == "" and not part.frames):
+            if state is not TracebackState.CHAINED and not (
+                self.depth and part.type == "" and not part.frames
+            ):
                 return False
             self._begin(kind)
         elif kind is Kind.MEMBER:
             if not self.depth:
-                return state is State.MESSAGE
+                return state is TracebackState.MESSAGE
             self._next_member()
-        elif state in (State.MESSAGE, State.PAUSE):
+        elif state in (TracebackState.MESSAGE, TracebackState.PAUSE):
             if not self._message(line, kind, match):
                 return False
         elif kind is Kind.FRAME:
-            if state not in (State.HEAD, State.FRAME, State.CODE):
+            if state not in (TracebackState.HEAD, TracebackState.FRAME, TracebackState.CODE):
                 return False
             assert match is not None
             self._frame(match)
         elif kind is Kind.BLANK:
-            return state in (State.DONE, State.CHAINED)
+            return state in (TracebackState.DONE, TracebackState.CHAINED)
         elif kind in (Kind.CAUSE, Kind.CONTEXT):
-            if state is not State.DONE:
+            if state is not TracebackState.DONE:
                 return False
             self._chain(kind)
-        elif state in (State.DONE, State.CHAINED):
+        elif state in (TracebackState.DONE, TracebackState.CHAINED):
             return False
         elif kind is Kind.REPEAT:
             assert match is not None
             part.folded += int(match[1])
-            self.state = State.CODE
+            self.state = TracebackState.CODE
         elif kind is Kind.EXCEPTION and self._ends(line, match):
             self._exception(line, match)
-        elif state is State.FRAME and kind is not Kind.CARET:
+        elif state is TracebackState.FRAME and kind is not Kind.CARET:
             self._code(line.text)
         elif kind in (Kind.CARET, Kind.INDENTED):
-            if state is State.HEAD:
+            if state is TracebackState.HEAD:
                 return False
-            self.state = State.CODE
+            self.state = TracebackState.CODE
         else:
             return False
         self.latest = line
@@ -261,7 +263,7 @@ class Traceback:
 
     def _ends(self, line: Line, match: re.Match[str] | None) -> bool:
         """Whether an exception's line ends the frames. Where indentation was lost, code can look like one."""
-        if self.state is State.FRAME and not self.depth:
+        if self.state is TracebackState.FRAME and not self.depth:
             return match is not None and (match[2] is not None or names_an_error(match[1]))
         return True
 
@@ -271,7 +273,7 @@ class Traceback:
             part.frames.append(Frame(intern(match[1]), int(match[2]), intern((match[3] or "").strip())))
         else:
             part.dropped += 1
-        self.state = State.FRAME
+        self.state = TracebackState.FRAME
 
     def _code(self, text: str) -> None:
         part = self.part
@@ -280,7 +282,7 @@ class Traceback:
         if part.frames and not part.dropped:
             frame = part.frames[-1]
             part.frames[-1] = Frame(frame.file, frame.line, frame.function, text.strip()[:500])
-        self.state = State.CODE
+        self.state = TracebackState.CODE
 
     def _exception(self, line: Line, match: re.Match[str] | None) -> None:
         assert match is not None
@@ -289,7 +291,7 @@ class Traceback:
         part.last = line
         part.message = [match[2][:MAX_MESSAGE]] if match[2] else [""]
         part.size = len(part.message[0])
-        self.state = State.MESSAGE
+        self.state = TracebackState.MESSAGE
 
     def _message(self, line: Line, kind: Kind, match: re.Match[str] | None) -> bool:
         part = self.part
@@ -307,15 +309,15 @@ class Traceback:
             named = line.repeating and line.site != previous.site
             going_on = previous.more or not (named or _FOREIGN.match(line.text[:600]))
         if kind is Kind.BLANK and going_on:
-            self.state = State.PAUSE
+            self.state = TracebackState.PAUSE
             return True
         text = without_margin(line.text) if self.depth else line.text
-        if not going_on or (self.state is State.PAUSE and not _GOES_ON.match(text)):
-            self.state = State.DONE
+        if not going_on or (self.state is TracebackState.PAUSE and not _GOES_ON.match(text)):
+            self.state = TracebackState.DONE
             return False
-        self.state = State.MESSAGE
+        self.state = TracebackState.MESSAGE
         if kind is Kind.FRAME and self.depth == 0:
-            self.state = State.DONE
+            self.state = TracebackState.DONE
             return False
         if (
             len(part.message) < MAX_MESSAGE_LINES
@@ -329,24 +331,24 @@ class Traceback:
     def _chain(self, kind: Kind) -> None:
         if len(self.done) < MAX_CHAIN:
             self.done.append(self.part)
-        self.part = _Part(link="cause" if kind is Kind.CAUSE else "context")
-        self.state = State.CHAINED
+        self.part = _TracebackPart(link="cause" if kind is Kind.CAUSE else "context")
+        self.state = TracebackState.CHAINED
 
     def _next_member(self) -> None:
         if self.part.type and len(self.members) < MAX_MEMBERS:
             self.members.append(self.part)
-        self.part = _Part()
-        self.state = State.CODE
+        self.part = _TracebackPart()
+        self.state = TracebackState.CODE
 
     def settle(self) -> None:
         """A record of another writer came between: the message is over."""
-        if self.state in (State.MESSAGE, State.PAUSE):
-            self.state = State.DONE
+        if self.state in (TracebackState.MESSAGE, TracebackState.PAUSE):
+            self.state = TracebackState.DONE
 
     @property
     def over(self) -> bool:
         """Only a chain could follow."""
-        return self.state in (State.PAUSE, State.DONE)
+        return self.state in (TracebackState.PAUSE, TracebackState.DONE)
 
     @property
     def whole(self) -> bool:
@@ -383,10 +385,14 @@ class Traceback:
         """What there is to tell where the log ends right behind the first line."""
         if self.cut or self.done or self.part.frames or self.depth or self.first.quoted:
             return None
-        return self._fault(_Part(message=["of a traceback only the first line can be read"]), source)
+        return self._fault(_TracebackPart(message=["of a traceback only the first line can be read"]), source)
 
     def _fault(
-        self, part: _Part, source: str, chain: tuple[Fault, ...] = (), members: tuple[Fault, ...] = ()
+        self,
+        part: _TracebackPart,
+        source: str,
+        chain: tuple[Fault, ...] = (),
+        members: tuple[Fault, ...] = (),
     ) -> Fault:
         last = part.last or self.latest
         first = self.first
@@ -413,11 +419,15 @@ def _row(**fits: int) -> tuple[int, ...]:
 
 
 _FITS = {
-    State.HEAD: _row(FRAME=3, EXCEPTION=2, MEMBER=1),
-    State.FRAME: _row(INDENTED=3, OTHER=1, FRAME=1, EXCEPTION=2, REPEAT=2, CARET=1, MEMBER=1),
-    State.CODE: _row(FRAME=3, CARET=3, EXCEPTION=3, REPEAT=3, INDENTED=1, HEADER=1, GROUP=1, MEMBER=3),
-    State.MESSAGE: _row(CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, EXCEPTION=1, CARET=1, MEMBER=3),
-    State.PAUSE: _row(CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, MEMBER=2),
-    State.DONE: _row(CAUSE=3, CONTEXT=3, BLANK=1, MEMBER=2),
-    State.CHAINED: _row(HEADER=3, GROUP=3, BLANK=1),
+    TracebackState.HEAD: _row(FRAME=3, EXCEPTION=2, MEMBER=1),
+    TracebackState.FRAME: _row(INDENTED=3, OTHER=1, FRAME=1, EXCEPTION=2, REPEAT=2, CARET=1, MEMBER=1),
+    TracebackState.CODE: _row(
+        FRAME=3, CARET=3, EXCEPTION=3, REPEAT=3, INDENTED=1, HEADER=1, GROUP=1, MEMBER=3
+    ),
+    TracebackState.MESSAGE: _row(
+        CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, EXCEPTION=1, CARET=1, MEMBER=3
+    ),
+    TracebackState.PAUSE: _row(CAUSE=3, CONTEXT=3, BLANK=1, INDENTED=1, OTHER=1, MEMBER=2),
+    TracebackState.DONE: _row(CAUSE=3, CONTEXT=3, BLANK=1, MEMBER=2),
+    TracebackState.CHAINED: _row(HEADER=3, GROUP=3, BLANK=1),
 }

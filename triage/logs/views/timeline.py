@@ -14,7 +14,7 @@ Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """One thing that happened. `role` is a fault's, `phase`, or `candidate` where the log does not decide."""
 
     time: datetime | None
@@ -29,7 +29,7 @@ class Timeline:
     """One run that failed, or several that failed alike (`incident.count`)."""
 
     incident: Incident
-    entries: tuple[Entry, ...]
+    entries: tuple[TimelineEntry, ...]
 
 
 def timelines(
@@ -44,7 +44,7 @@ def timelines(
     return tuple(found)
 
 
-def _entries(incident: Incident, redact: Redact) -> list[Entry]:
+def _entries(incident: Incident, redact: Redact) -> list[TimelineEntry]:
     phases = list(incident.phases)
     entries = []
     for fault in incident.faults:
@@ -68,12 +68,12 @@ def _precedes(phase: Phase, fault: Fault, incident: Incident) -> bool:
     return incident.phase in names and names.index(phase.name) <= names.index(incident.phase)
 
 
-def _phase(phase: Phase, redact: Redact) -> Entry:
-    return Entry(phase.time, phase.ranks, "phase", redact(phase.name))
+def _phase(phase: Phase, redact: Redact) -> TimelineEntry:
+    return TimelineEntry(phase.time, phase.ranks, "phase", redact(phase.name))
 
 
-def _fault(fault: Fault, incident: Incident, redact: Redact) -> Entry:
+def _fault(fault: Fault, incident: Incident, redact: Redact) -> TimelineEntry:
     first = fault.message.strip().partition("\n")[0]
     role = "candidate" if fault in incident.candidates else fault.role
     text = redact(f"{fault.type}: {first}" if first else fault.type)
-    return Entry(fault.time, tuple(sorted(fault.ranks, key=parts)), role, text, fault)
+    return TimelineEntry(fault.time, tuple(sorted(fault.ranks, key=parts)), role, text, fault)

@@ -39,7 +39,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChartStep:
     """A phase of a start, as a share of the whole start: where it begins and how long it is, in percent."""
 
     name: str
@@ -61,7 +61,7 @@ def curves(verification: Mapping[str, Any]) -> Iterator[Chart]:
             yield _chart(title, series[:MAX_CURVES])
 
 
-def phases(start: Mapping[str, Any]) -> Iterator[Step]:
+def phases(start: Mapping[str, Any]) -> Iterator[ChartStep]:
     """The steps of a start, each from the moment when it was logged to the next."""
     total = start["seconds"]
     if total <= 0:
@@ -70,7 +70,7 @@ def phases(start: Mapping[str, Any]) -> Iterator[Step]:
     if not marks or marks[0][1] > 0:
         marks.insert(0, ("before the first word", 0.0))
     for (name, at), (_, end) in pairwise([*marks, ("ready", total)]):
-        yield Step(name, 100 * at / total, 100 * max(0.0, end - at) / total, max(0.0, end - at))
+        yield ChartStep(name, 100 * at / total, 100 * max(0.0, end - at) / total, max(0.0, end - at))
 
 
 def _first(request: Mapping[str, Any]) -> Sequence[float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triage.logs.ranks import parts
-from triage.report.documents import Overview, Section
+from triage.report.documents import Overview, ReportSection
 
 NAMED = 8  # ranks that are named; of more only the number is
 
@@ -30,7 +30,7 @@ class DiffLine:
     text: str
 
 
-def title(overviews: Sequence[Overview], parts: Sequence[Section]) -> str:
+def title(overviews: Sequence[Overview], parts: Sequence[ReportSection]) -> str:
     if overviews:
         return overviews[0].title
     document = parts[0].document

@@ -48,19 +48,19 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Section:
+class RuleSection:
     heading: str
     blocks: tuple[Block, ...]
 
 
-def sections(rule: Rule) -> tuple[Section, ...]:
+def sections(rule: Rule) -> tuple[RuleSection, ...]:
     """What it means, why it happens, how it is confirmed, what to do, references (where there are any)."""
     found = (
-        Section("What it means", tuple(_meaning(rule))),
-        Section("Why it happens", tuple(Block("text", part) for part in paragraphs(rule.explanation))),
-        Section("How it is confirmed", tuple(_confirmation(rule))),
-        Section("What to do", tuple(_advice(rule))),
-        Section("References", tuple(Block("link", address) for address in rule.references)),
+        RuleSection("What it means", tuple(_meaning(rule))),
+        RuleSection("Why it happens", tuple(Block("text", part) for part in paragraphs(rule.explanation))),
+        RuleSection("How it is confirmed", tuple(_confirmation(rule))),
+        RuleSection("What to do", tuple(_advice(rule))),
+        RuleSection("References", tuple(Block("link", address) for address in rule.references)),
     )
     return tuple(section for section in found if section.blocks)
 

@@ -9,11 +9,11 @@ from typing import Any
 from triage.evidence.model import Unanswered
 from triage.rules.checks import Probe
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding, FindingKind
+from triage.rules.diagnosis import CheckResult, FindingKind
 from triage.rules.probes import arguments, arithmetic, gpu, host, model, service, source
 
 # Every probe takes its own part of the rule and the context, and raises Unanswered when it cannot tell.
-_PROBES: dict[str, Callable[[Any, Context], Finding]] = {
+_PROBES: dict[str, Callable[[Any, Context], CheckResult]] = {
     "source-matches-frame": source.source_matches_frame,
     "patch-state": source.patch_state,
     "class-attribute": source.class_attribute,
@@ -40,13 +40,13 @@ _PROBES: dict[str, Callable[[Any, Context], Finding]] = {
 }
 
 
-def run(probe: Probe, context: Context, kind: FindingKind) -> Finding:
+def run(probe: Probe, context: Context, kind: FindingKind) -> CheckResult:
     """The probe's finding; `missing`, with the command that would get the item, when it cannot tell."""
     try:
         finding = _PROBES[probe.check](probe, context)
     except Unanswered as reason:
         why = reason if context.examined else "only a log was given"
-        finding = Finding("probe", "missing", f"{probe.says}: {why}")
+        finding = CheckResult("probe", "missing", f"{probe.says}: {why}")
     if finding.result == "missing" and not finding.command:
         finding = replace(finding, command=_command(context))
     return replace(finding, kind=kind)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from triage.evidence.model import Unanswered
-from triage.rules.checks import Argument
+from triage.rules.checks import LaunchArgumentCheck
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 
 
-def argument(probe: Argument, context: Context) -> Finding:
+def argument(probe: LaunchArgumentCheck, context: Context) -> CheckResult:
     found = context.argument(probe.names)
     if found is None:
         raise Unanswered(f"neither the launch arguments nor the log name --{probe.names[0]}")
@@ -22,4 +22,4 @@ def argument(probe: Argument, context: Context) -> Finding:
     detail = f"{probe.says}: {probe.names[0]} is {value}"
     if found.now is not None:
         detail += f" in the log of the run, and {found.now or 'without a value'} now"
-    return Finding("probe", "pass" if holds else "fail", detail)
+    return CheckResult("probe", "pass" if holds else "fail", detail)

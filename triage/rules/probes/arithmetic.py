@@ -8,13 +8,13 @@ from triage.evidence.model import Unanswered
 from triage.rules.arithmetic.stages import Lookup, Stage, look_up
 from triage.rules.checks import StageOwnsLayer, Stages
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding, Table
+from triage.rules.diagnosis import CheckResult, EvidenceTable
 from triage.rules.probes.splits import Splits, splits_of
 
 MAX_LAYER_DIGITS = 4
 
 
-def stages(probe: Stages, context: Context) -> Finding:
+def stages(probe: Stages, context: Context) -> CheckResult:
     """Where the number of layers is not known, it can only speak against."""
     size, observed = context.layout.pp, _observed(context)
     splits = splits_of(context, size)
@@ -29,7 +29,7 @@ def stages(probe: Stages, context: Context) -> Finding:
     return _judged(detail, holds, splits, _table(splits.all[0], observed, probe.layer))
 
 
-def stage_owns_layer(probe: StageOwnsLayer, context: Context) -> Finding:
+def stage_owns_layer(probe: StageOwnsLayer, context: Context) -> CheckResult:
     layer = _layer(probe, context)
     observed = _observed(context)
     if not observed:
@@ -51,16 +51,20 @@ def look_up_all(context: Context, size: int, layer: int) -> tuple[Lookup, ...]:
     return tuple(look_up(stage, layer) for stage in splits.all[0])
 
 
-def _judged(detail: str, holds: list[bool], splits: Splits, table: Table | None = None) -> Finding:
+def _judged(
+    detail: str, holds: list[bool], splits: Splits, table: EvidenceTable | None = None
+) -> CheckResult:
     """What holds in every split is shown; what holds in none is refuted, unless the user set another."""
     shown = table if len(splits.all) == 1 else None
     if all(holds):
-        return Finding("probe", "pass", detail, table=shown)
+        return CheckResult("probe", "pass", detail, table=shown)
     if any(holds):
         raise Unanswered(f"{detail}, which fits some of these splits only")
     if splits.unless:
-        return Finding("probe", "missing", f"{detail}, which cannot be unless {splits.unless}", against=True)
-    return Finding("probe", "fail", detail, table=shown)
+        return CheckResult(
+            "probe", "missing", f"{detail}, which cannot be unless {splits.unless}", against=True
+        )
+    return CheckResult("probe", "fail", detail, table=shown)
 
 
 def _layer(probe: StageOwnsLayer, context: Context) -> int:
@@ -85,8 +89,8 @@ def _observed(context: Context) -> set[str]:
     return observed
 
 
-def _table(split: tuple[Stage, ...], observed: set[str], layer: int) -> Table:
-    return Table(
+def _table(split: tuple[Stage, ...], observed: set[str], layer: int) -> EvidenceTable:
+    return EvidenceTable(
         ("stage", "layers", f"asks for layer {layer}", "in the log"),
         tuple(_row(look_up(stage, layer), observed) for stage in split),
     )

@@ -10,14 +10,14 @@ from triage.rules.arithmetic.divisors import gpus_seen
 from triage.rules.arithmetic.versions import DRIVERS, capability_of, cuda_of, older
 from triage.rules.checks import DriverVersion, GpuCapability, GpuCount
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 from triage.rules.probes.judge import of_now, of_run
 
 if TYPE_CHECKING:
     from triage.evidence.catalogue import Gpus
 
 
-def gpu_capability(probe: GpuCapability, context: Context) -> Finding:
+def gpu_capability(probe: GpuCapability, context: Context) -> CheckResult:
     for gpu in _gpus(context).gpus:
         capability = capability_of(gpu.name)
         is_older = older(capability, probe.below)
@@ -29,7 +29,7 @@ def gpu_capability(probe: GpuCapability, context: Context) -> Finding:
     return of_run(False, detail)
 
 
-def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> Finding:
+def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> CheckResult:
     """Of the host, or of those that the service may see."""
     layout = context.layout
     ranks, nodes = layout.tp * layout.pp, context.argument(("nnodes",))
@@ -39,7 +39,7 @@ def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> Finding:
     return of_now(count < ranks, f"{probe.says}: {counted(ranks, 'rank')}, {said}")
 
 
-def driver_older_than_cuda(probe: DriverVersion, context: Context) -> Finding:
+def driver_older_than_cuda(probe: DriverVersion, context: Context) -> CheckResult:
     cuda, driver = cuda_of(context.deployment.versions), _gpus(context).driver
     needed = DRIVERS.get(cuda or 0, "")
     is_older = older(driver, needed)

@@ -18,7 +18,7 @@ from triage.rules.checks import (
     UnitProperty,
 )
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 from triage.rules.probes.judge import of_now
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OF_UNIT = {"nofile": "LimitNOFILE", "memlock": "LimitMEMLOCK", "nproc": "LimitN
 _NO_LIMIT = ("infinity", "unlimited", str(2**64 - 1))
 
 
-def limit(probe: Limit, context: Context) -> Finding:
+def limit(probe: Limit, context: Context) -> CheckResult:
     value, where = _limit(probe, context)
     if value in _NO_LIMIT:
         return of_now(False, f"{probe.says}: {where} sets no limit")
@@ -40,7 +40,7 @@ def limit(probe: Limit, context: Context) -> Finding:
     return of_now(int(value) < probe.below, f"{probe.says}: {where} sets {int(value):,}")
 
 
-def space(probe: Space, context: Context) -> Finding:
+def space(probe: Space, context: Context) -> CheckResult:
     from triage.evidence.catalogue import DiskFree
     from triage.evidence.discovery.containers import container_of
 
@@ -56,7 +56,7 @@ def space(probe: Space, context: Context) -> Finding:
     return of_now(size < _bytes(probe.below), detail)
 
 
-def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> Finding:
+def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> CheckResult:
     """What a container was given of shared memory; of its disks nothing is asked."""
     from triage.evidence.discovery.containers import details_of
 
@@ -69,7 +69,7 @@ def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Con
     return of_now(found.shm_size < _bytes(probe.below), detail)
 
 
-def memory(probe: Memory, context: Context) -> Finding:
+def memory(probe: Memory, context: Context) -> CheckResult:
     from triage.evidence.catalogue import MemoryInfo
 
     value = context.evidence.ask(MemoryInfo()).require().get(probe.of)
@@ -78,7 +78,7 @@ def memory(probe: Memory, context: Context) -> Finding:
     return of_now(value < _bytes(probe.below), f"{probe.says}: {probe.of} is {_gib(value)}")
 
 
-def environment(probe: EnvironmentVariable, context: Context) -> Finding:
+def environment(probe: EnvironmentVariable, context: Context) -> CheckResult:
     if not context.examined or not context.deployment.manager:
         raise Unanswered("the environment of the service is not known")
     value = context.deployment.environment.get(probe.name)
@@ -86,7 +86,7 @@ def environment(probe: EnvironmentVariable, context: Context) -> Finding:
     return of_now(re.search(probe.matches, (value or "")[:4096]) is not None, f"{probe.says}: {shown}")
 
 
-def unit_property(probe: UnitProperty, context: Context) -> Finding:
+def unit_property(probe: UnitProperty, context: Context) -> CheckResult:
     value = _unit(context).properties.get(probe.property)
     if value is None:
         raise Unanswered(f"systemd was not asked for {probe.property}")
@@ -94,7 +94,7 @@ def unit_property(probe: UnitProperty, context: Context) -> Finding:
     return of_now(holds, f"{probe.says}: {probe.property}={value}")
 
 
-def package_version(probe: PackageVersion, context: Context) -> Finding:
+def package_version(probe: PackageVersion, context: Context) -> CheckResult:
     version = context.deployment.versions.get(probe.distribution, "")
     if not version:
         raise Unanswered(f"the release of {probe.distribution} is not known")
@@ -104,7 +104,7 @@ def package_version(probe: PackageVersion, context: Context) -> Finding:
     return of_now(holds, f"{probe.says}: {probe.distribution} is {version}")
 
 
-def glibc(probe: HostLibrary, context: Context) -> Finding:
+def glibc(probe: HostLibrary, context: Context) -> CheckResult:
     from triage.evidence.catalogue import OsRelease
 
     needed = re.search(probe.named, context.fault.message)
@@ -116,7 +116,7 @@ def glibc(probe: HostLibrary, context: Context) -> Finding:
     return of_now(is_older, f"{probe.says}: {name} has {has}, {needed[1]} is needed")
 
 
-def port_listens(probe: PortListens, context: Context) -> Finding:
+def port_listens(probe: PortListens, context: Context) -> CheckResult:
     from triage.evidence.catalogue import ListeningPorts
 
     found = re.search(probe.named, context.fault.message) if probe.named else None

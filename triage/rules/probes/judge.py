@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 
 
-def of_run(holds: bool, detail: str) -> Finding:
+def of_run(holds: bool, detail: str) -> CheckResult:
     """Of what cannot have changed since the run: it passes or fails."""
-    return Finding("probe", "pass" if holds else "fail", detail)
+    return CheckResult("probe", "pass" if holds else "fail", detail)
 
 
-def of_now(holds: bool, detail: str) -> Finding:
+def of_now(holds: bool, detail: str) -> CheckResult:
     """Of what may have been changed since the run: where it does not hold it only speaks against."""
     if holds:
-        return Finding("probe", "pass", detail)
-    return Finding("probe", "missing", f"{detail}; it may have been otherwise at the run", against=True)
+        return CheckResult("probe", "pass", detail)
+    return CheckResult("probe", "missing", f"{detail}; it may have been otherwise at the run", against=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from triage.rules.checks import Axis, ConfigNumber
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding
+from triage.rules.diagnosis import CheckResult
 from triage.rules.probes.judge import of_run
 
 
-def config_number(probe: ConfigNumber, context: Context) -> Finding:
+def config_number(probe: ConfigNumber, context: Context) -> CheckResult:
     number = context.config_number(probe.key)
     word, wanted = next(
         (word, other)

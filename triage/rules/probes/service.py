@@ -9,38 +9,38 @@ from triage.evidence.model import Unanswered
 from triage.logs.model import Fault
 from triage.rules.checks import KernelMentions, KernelSilent, LogMentions, NoOomKill, UnitResult
 from triage.rules.context import Context
-from triage.rules.diagnosis import Finding, Result
+from triage.rules.diagnosis import CheckResult, Result
 
 
-def no_oom_kill(probe: NoOomKill, context: Context) -> Finding:
+def no_oom_kill(probe: NoOomKill, context: Context) -> CheckResult:
     """Looks at the unit's result and at the incident's faults, which hold the kernel's lines of the run."""
     kills = [fault for fault in _vouched(context) if _is_oom_kill(fault)]
     if kills or context.deployment.result == "oom-kill":
         told = kills[0].message if kills else "the unit's result is oom-kill"
-        return Finding("falsifier", "fail", f"{probe.says}: {told}")
+        return CheckResult("falsifier", "fail", f"{probe.says}: {told}")
     _require_kernel_log(context)
     status = context.deployment.exit_status
     ended = f"; the unit ended by {status}, result {context.deployment.result}" if status else ""
-    return Finding("falsifier", "pass", f"{probe.says}{ended}")
+    return CheckResult("falsifier", "pass", f"{probe.says}{ended}")
 
 
-def kernel_mentions(probe: KernelMentions, context: Context) -> Finding:
+def kernel_mentions(probe: KernelMentions, context: Context) -> CheckResult:
     for fault in _vouched(context):
         if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
-            return Finding("probe", "pass", f"{probe.says}: {fault.message}")
+            return CheckResult("probe", "pass", f"{probe.says}: {fault.message}")
     _require_kernel_log(context)
-    return Finding("probe", "fail", f"{probe.says}: the kernel log of the run has no such line")
+    return CheckResult("probe", "fail", f"{probe.says}: the kernel log of the run has no such line")
 
 
-def kernel_silent(probe: KernelSilent, context: Context) -> Finding:
+def kernel_silent(probe: KernelSilent, context: Context) -> CheckResult:
     for fault in _vouched(context):
         if fault.kind == "kernel" and re.search(probe.pattern, f"{fault.type} {fault.message}"):
-            return Finding("probe", "fail", f"{probe.says}: {fault.message}")
+            return CheckResult("probe", "fail", f"{probe.says}: {fault.message}")
     _require_kernel_log(context)
-    return Finding("probe", "pass", f"{probe.says}: the kernel log of the run has no such line")
+    return CheckResult("probe", "pass", f"{probe.says}: the kernel log of the run has no such line")
 
 
-def log_mentions(probe: LogMentions, context: Context) -> Finding:
+def log_mentions(probe: LogMentions, context: Context) -> CheckResult:
     """Among the other faults of the incident."""
     for fault in _vouched(context):
         if fault is context.incident.initiator or fault.position == context.fault.position:
@@ -48,17 +48,17 @@ def log_mentions(probe: LogMentions, context: Context) -> Finding:
         said = f"{fault.type}: {fault.message}"
         if re.search(probe.pattern, f"{said}\n{fault.header}"[:8192]):
             result: Result = "fail" if probe.absent else "pass"
-            return Finding("probe", result, f"{probe.says}: {said[:300]}")
+            return CheckResult("probe", result, f"{probe.says}: {said[:300]}")
     result = "pass" if probe.absent else "fail"
-    return Finding("probe", result, f"{probe.says}: no other fault of the run says so")
+    return CheckResult("probe", result, f"{probe.says}: no other fault of the run says so")
 
 
-def unit_result(probe: UnitResult, context: Context) -> Finding:
+def unit_result(probe: UnitResult, context: Context) -> CheckResult:
     result = context.deployment.result
     if not result:
         raise Unanswered("the service manager's record of the run is not known")
     holds = re.fullmatch(probe.result, result) is not None
-    return Finding("probe", "pass" if holds else "fail", f"{probe.says}: result {result}")
+    return CheckResult("probe", "pass" if holds else "fail", f"{probe.says}: result {result}")
 
 
 def _vouched(context: Context) -> tuple[Fault, ...]:

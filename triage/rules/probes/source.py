@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from triage.evidence.model import Unanswered
 from triage.logs.model import Frame
-from triage.patching.model import SourceFile, State
+from triage.patching.model import PlanState, SourceFile
 from triage.rules.checks import ClassAttribute, PatchState, SourceMatchesFrame
 from triage.rules.context import Context
-from triage.rules.diagnosis import Excerpt, Finding
+from triage.rules.diagnosis import CheckResult, Excerpt
 
 AROUND = 2  # lines shown before and after the one that is meant
-MENDED = (State.APPLIED, State.FIXED_UPSTREAM)
+MENDED = (PlanState.APPLIED, PlanState.FIXED_UPSTREAM)
 
 
-def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> Finding:
+def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> CheckResult:
     frame = context.frames[probe.frame]
     found = context.source(frame)
     _require_standing(frame, found)
-    return Finding("probe", "pass", probe.says, (excerpt(found, frame.line),))
+    return CheckResult("probe", "pass", probe.says, (excerpt(found, frame.line),))
 
 
-def patch_state(probe: PatchState, context: Context) -> Finding:
+def patch_state(probe: PatchState, context: Context) -> CheckResult:
     """Where the fix is in place but the line that raised is not, the source was mended after this run."""
     frame = context.frames[probe.frame]
     found = context.source(frame)
     plan = context.plan(probe.patch)
     if plan is None:
         raise Unanswered(f"there is no patch {probe.patch}")
-    if plan.state in (State.UNREADABLE, State.NOT_INSTALLED):
+    if plan.state in (PlanState.UNREADABLE, PlanState.NOT_INSTALLED):
         raise Unanswered(plan.reason)
     if plan.state in MENDED and not _stands(frame, found):
         raise Unanswered("the source has been mended since this run; a restart would run it")
@@ -37,10 +37,10 @@ def patch_state(probe: PatchState, context: Context) -> Finding:
     )
     holds = plan.state.value in probe.passes
     detail = probe.says if holds else f"{probe.says}: {plan.state.value}, {plan.reason}"
-    return Finding("probe", "pass" if holds else "fail", detail, excerpts)
+    return CheckResult("probe", "pass" if holds else "fail", detail, excerpts)
 
 
-def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
+def class_attribute(probe: ClassAttribute, context: Context) -> CheckResult:
     """The class is the one around the frame's line: no guess from the log or the version.
 
     Without the source, the traceback's own line tells where it subtracts the attribute.
@@ -49,7 +49,7 @@ def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
 
     frame = context.frames[probe.frame]
     if not context.examined and probe.subtracted and f" - self.{probe.attribute}]" in frame.code:
-        return Finding("probe", "pass", f"{probe.says}: the traceback shows {frame.code.strip()}")
+        return CheckResult("probe", "pass", f"{probe.says}: the traceback shows {frame.code.strip()}")
     found = context.source(frame)
     _require_standing(frame, found)
     owner = class_at(found, frame.line)
@@ -61,7 +61,7 @@ def class_attribute(probe: ClassAttribute, context: Context) -> Finding:
     if any(check.holds is None for check in checks):
         raise Unanswered("; ".join(check.summary for check in checks))
     sites = [excerpt(found, site.line, site.end_line) for site in checks[0].sites if site.path == found.path]
-    return Finding(
+    return CheckResult(
         "probe",
         "pass" if all(check.holds for check in checks) else "fail",
         f"{probe.says}: {'; '.join(check.summary for check in checks)}",

@@ -65,18 +65,18 @@ def _in_traceback(spec: PatchRemedy, context: Context) -> bool:
 
 
 def _patch(spec: PatchRemedy, context: Context) -> Remedy:
-    from triage.patching.model import State
+    from triage.patching.model import PlanState
 
     command = f"triage patch {context.service} --id {spec.patch} --apply"
     plan = context.plan(spec.patch)
-    if plan is None or plan.state in (State.UNREADABLE, State.NOT_INSTALLED):
+    if plan is None or plan.state in (PlanState.UNREADABLE, PlanState.NOT_INSTALLED):
         return Remedy("patch", spec.patch, spec.summary, command, spec.cost, spec.proof)
-    if plan.state in (State.APPLIED, State.FIXED_UPSTREAM):
+    if plan.state in (PlanState.APPLIED, PlanState.FIXED_UPSTREAM):
         restart = f"triage verify {context.service}"
         return Remedy(
             "action", "restart", "the source already has the fix; restart to run it", restart, helps=True
         )
-    if plan.state is not State.APPLICABLE:
+    if plan.state is not PlanState.APPLICABLE:
         proof = f"{plan.state.value}: {plan.reason}"
         return Remedy("patch", spec.patch, spec.summary, "", spec.cost, proof, helps=False)
     proof = f"{spec.proof}; applicable to the source that was read: {plan.reason}"

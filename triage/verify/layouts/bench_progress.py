@@ -14,7 +14,7 @@ from triage.common.json import parse_json
 SCHEMA = "triage.bench/1"
 
 
-class Kept:
+class BenchProgress:
     """One file of `triage.bench/1`. As text: where it is, "" as long as this bench has written nothing."""
 
     def __init__(self, host: str, deployment: str, directory: Path | None = None) -> None:

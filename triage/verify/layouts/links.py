@@ -29,7 +29,7 @@ Microseconds = Annotated[float, Ge(0), Lt(1e12)]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """What of a model decides its messages. `moe_layers` have experts on other ranks."""
 
     hidden: int
@@ -114,7 +114,7 @@ class Estimate:
         return None if rate is None or self.ms is None else self.ms * rate / 1000
 
 
-def shape_of(config: Mapping[str, Any]) -> Shape | None:
+def shape_of(config: Mapping[str, Any]) -> ModelShape | None:
     """Of a model's config.json (its `text_config` taken in); None where it does not tell."""
     hidden, layers = _size(config.get("hidden_size")), _size(config.get("num_hidden_layers"))
     if not hidden or not layers:
@@ -122,7 +122,7 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
     counts = (_size(config.get(key)) for key in ("n_routed_experts", "num_experts", "num_local_experts"))
     experts = next(filter(None, counts), 0)
     dense = _size(config.get("first_k_dense_replace"))
-    return Shape(hidden, layers, max(0, layers - dense) if experts > 1 else 0)
+    return ModelShape(hidden, layers, max(0, layers - dense) if experts > 1 else 0)
 
 
 def environment_of(deployment: Deployment) -> dict[str, str]:
@@ -172,7 +172,7 @@ def probe(
         raise UnreachableError(*what, "its answer makes no sense", f"{python} --version") from None
 
 
-def estimates(links: Links, shape: Shape) -> Iterator[Estimate]:
+def estimates(links: Links, shape: ModelShape) -> Iterator[Estimate]:
     """For each way to use all ranks, what the token of a single request waits for them.
 
     Tensor parallelism sends two all-reduces a layer, pipeline parallelism one hidden state a stage boundary,

@@ -17,7 +17,7 @@ from triage.hosts.connection import Connection
 from triage.hosts.typed_command import there
 from triage.remote import program_text
 from triage.remote.load_agent import MAX_TIME
-from triage.verify.load.plan import Ask, Shape, planned
+from triage.verify.load.plan import LoadShape, RequestPlan, planned
 from triage.verify.model import Api, Lengths, Load, Request
 from triage.verify.service.containers import place_of
 from triage.verify.service.service import reason_of
@@ -142,7 +142,7 @@ class Client:
         job |= {"timeout": timeout, **_manner(like)}
         return self._ask(job, len(prompts), deadline=timeout * len(prompts))
 
-    def load(self, like: Reply, shape: Shape, *, seed: str, deadline: float) -> Load:
+    def load(self, like: Reply, shape: LoadShape, *, seed: str, deadline: float) -> Load:
         """One run of streamed requests, each with a prompt of its own whose words `seed` determines."""
         plan = [(ask.prompt_tokens, ask.max_tokens, ask.due) for ask in planned(shape)]
         job = {"op": "load", "plan": plan, "concurrency": shape.concurrency}
@@ -220,7 +220,7 @@ def client_of(
     return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api, inside=inside)
 
 
-def load_of(reply: Reply, shape: Shape) -> Load:
+def load_of(reply: Reply, shape: LoadShape) -> Load:
     """A load as measured; the reply has an answer for each of its requests.
 
     Tokens are those that the server counted. Where it counted in no answer, chunks stand for tokens, and
@@ -249,7 +249,7 @@ def _range(lengths: Lengths) -> Lengths | None:
     return lengths if lengths[0] != lengths[1] else None
 
 
-def _request(one: Completion, ask: Ask, counted: bool) -> Request:
+def _request(one: Completion, ask: RequestPlan, counted: bool) -> Request:
     missing = counted and one.output_tokens is None
     return Request(
         sent=one.sent,

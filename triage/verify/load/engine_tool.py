@@ -19,7 +19,7 @@ from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Connection
 from triage.remote import program_text
 from triage.verify.load.other_tools import foreign_of
-from triage.verify.load.plan import Shape
+from triage.verify.load.plan import LoadShape
 from triage.verify.model import ByTool
 from triage.verify.service.containers import place_of
 from triage.verify.service.service import reason_of
@@ -43,7 +43,7 @@ _ERROR = re.compile(r"^(?:[\w.]*(?:Error|Exception)\b|.*\berror: |.*No module na
 def measure(
     connection: Connection,
     deployment: Deployment,
-    shapes: Sequence[Shape],
+    shapes: Sequence[LoadShape],
     model: str,
     timeout: float,
     key: str = "",
@@ -86,7 +86,7 @@ def require(connection: Connection, deployment: Deployment) -> str:
     return tool
 
 
-def command_of(deployment: Deployment, shape: Shape, model: str) -> list[str]:
+def command_of(deployment: Deployment, shape: LoadShape, model: str) -> list[str]:
     """The command for one load; lengths that vary are asked for as their middle."""
     host = LOOPBACK.get(deployment.host, deployment.host)
     where = f"http://{f'[{host}]' if ':' in host else host}:{deployment.port}"

@@ -14,7 +14,7 @@ from triage.remote.load_agent import MAX_TIME, MAX_WORDS
 from triage.verify.events import Listener, LoadEnded, LoadStarted
 from triage.verify.load.client import Client, Reply
 from triage.verify.load.metrics import compared_figures, levels_of, metrics_of
-from triage.verify.load.plan import Shape, planned
+from triage.verify.load.plan import LoadShape, planned
 from triage.verify.load.spread import uncertainty
 from triage.verify.model import Load, Metrics
 from triage.verify.options import Options
@@ -24,7 +24,7 @@ RATE_TIME = 10.0  # seconds for which a rate is kept at least
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLoad:
     """`repeats` says how many there were, and why no more."""
 
     loads: tuple[Load, ...]
@@ -32,7 +32,7 @@ class Measured:
     repeats: str
 
 
-def measure(client: Client, like: Reply, options: Options, on_event: Listener) -> Measured:
+def measure(client: Client, like: Reply, options: Options, on_event: Listener) -> MeasuredLoad:
     """Every load as often as asked for, and then those again whose figures are not known well enough.
 
     Well enough is half of the difference to be told: the result that this one is compared with has the
@@ -41,11 +41,11 @@ def measure(client: Client, like: Reply, options: Options, on_event: Listener) -
     end = time.monotonic() + options.load_timeout
     run = uuid.uuid4().hex  # other words in every run, or a prefix cache would answer
 
-    def load(shape: Shape, seed: str) -> Load:
+    def load(shape: LoadShape, seed: str) -> Load:
         return client.load(like, shape, seed=f"{run} {seed}", deadline=end - time.monotonic())
 
     shapes = shapes_of(options)
-    load(Shape(1, 1, shapes[0].prompts, shapes[0].outputs), "warm-up")
+    load(LoadShape(1, 1, shapes[0].prompts, shapes[0].outputs), "warm-up")
     loads: list[Load] = []
     metrics: list[Metrics] = []
     for repeat in count(1):
@@ -61,17 +61,17 @@ def measure(client: Client, like: Reply, options: Options, on_event: Listener) -
         why = _why_no_more(metrics, options, repeat, enough=not shapes, late=now + now - began > end)
         if why:
             break
-    return Measured(tuple(loads), tuple(metrics), f"{_told(repeat, metrics)}: {why}")
+    return MeasuredLoad(tuple(loads), tuple(metrics), f"{_told(repeat, metrics)}: {why}")
 
 
-def shapes_of(options: Options) -> list[Shape]:
+def shapes_of(options: Options) -> list[LoadShape]:
     """One request at a time, and then either more at once or some a second."""
     prompts, outputs = options.prompts, options.outputs
     levels = [1] if options.rates else sorted({1, options.concurrency, *options.sweep})
-    shapes = [Shape(max(options.requests, level), level, prompts, outputs) for level in levels]
+    shapes = [LoadShape(max(options.requests, level), level, prompts, outputs) for level in levels]
     for rate in options.rates:
         requests = max(options.requests, round(rate * RATE_TIME))
-        shapes.append(Shape(requests, MOST_AT_ONCE, prompts, outputs, rate, options.arrivals))
+        shapes.append(LoadShape(requests, MOST_AT_ONCE, prompts, outputs, rate, options.arrivals))
     return shapes
 
 
@@ -105,7 +105,7 @@ def _told(repeats: int, metrics: Sequence[Metrics]) -> str:
     return f"{told}, figures to ±{worst:.1%}" if math.isfinite(worst) else told
 
 
-def _spread(metrics: Sequence[Metrics], shape: Shape) -> float:
+def _spread(metrics: Sequence[Metrics], shape: LoadShape) -> float:
     return max(_spreads(metrics, {(shape.rate, shape.concurrency)}), default=0.0)
 
 

@@ -37,7 +37,7 @@ class Foreign:
 
 
 @dataclass(frozen=True)
-class Run:
+class ToolRun:
     metrics: Metrics
     version: str = ""
     model: str = ""
@@ -102,16 +102,16 @@ def _documents(data: bytes) -> Iterator[Mapping[str, Any]]:
         yield one
 
 
-def _sglang(one: Mapping[str, Any]) -> Iterator[Run]:
+def _sglang(one: Mapping[str, Any]) -> Iterator[ToolRun]:
     server = one.get("server_info")
     told = server if isinstance(server, dict) else {}
     version, model = (str(told.get(name) or "") for name in ("version", "served_model_name"))
-    yield Run(_serving(one, "e2e_latency", failed=0), version, model)
+    yield ToolRun(_serving(one, "e2e_latency", failed=0), version, model)
 
 
-def _vllm(one: Mapping[str, Any]) -> Iterator[Run]:
+def _vllm(one: Mapping[str, Any]) -> Iterator[ToolRun]:
     metrics = _serving(one, "e2el", failed=int(one["failed"]))
-    yield Run(metrics, model=str(one.get("model_id", "")), at=_date(str(one.get("date", ""))))
+    yield ToolRun(metrics, model=str(one.get("model_id", "")), at=_date(str(one.get("date", ""))))
 
 
 def _serving(one: Mapping[str, Any], whole: str, failed: int) -> Metrics:
@@ -132,7 +132,7 @@ def _serving(one: Mapping[str, Any], whole: str, failed: int) -> Metrics:
     )
 
 
-def _guidellm(one: Mapping[str, Any]) -> Iterator[Run]:
+def _guidellm(one: Mapping[str, Any]) -> Iterator[ToolRun]:
     for run in one["benchmarks"]:
         measured, totals = run["metrics"], run["metrics"]["request_totals"]
         first, latency, gaps, prompt, output, streams = (
@@ -160,10 +160,10 @@ def _guidellm(one: Mapping[str, Any]) -> Iterator[Run]:
             tokens=(prompt["median"], output["median"]),
         )
         version = str(one["metadata"].get("guidellm_version", ""))
-        yield Run(metrics, version, str(config["backend"].get("model", "")), _moment(run["start_time"]))
+        yield ToolRun(metrics, version, str(config["backend"].get("model", "")), _moment(run["start_time"]))
 
 
-def _aiperf(one: Mapping[str, Any]) -> Iterator[Run]:
+def _aiperf(one: Mapping[str, Any]) -> Iterator[ToolRun]:
     phase = one["input_config"]["phases"][-1]
     first, gaps = one["time_to_first_token"], one["inter_chunk_latency"]
     completed = int(one["request_count"]["avg"])
@@ -181,7 +181,7 @@ def _aiperf(one: Mapping[str, Any]) -> Iterator[Run]:
         tokens=(one["input_sequence_length"]["p50"], one["output_sequence_length"]["p50"]),
     )
     model = str(one["input_config"]["models"]["items"][0]["name"])
-    yield Run(metrics, str(one.get("aiperf_version", "")), model, str(one.get("start_time", "")))
+    yield ToolRun(metrics, str(one.get("aiperf_version", "")), model, str(one.get("start_time", "")))
 
 
 def _metrics(
@@ -248,7 +248,7 @@ def _unfit(name: str, happened: str) -> UsageError:
     )
 
 
-Read = Callable[[Mapping[str, Any]], Iterator[Run]]
+Read = Callable[[Mapping[str, Any]], Iterator[ToolRun]]
 _TOOLS: Mapping[str, tuple[set[str], Read]] = {
     "vllm": ({"completed", "failed", "output_throughput", "total_token_throughput"}, _vllm),
     "sglang": ({"completed", "output_throughput", "total_output_tokens", "median_ttft_ms"}, _sglang),

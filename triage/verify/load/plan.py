@@ -13,7 +13,7 @@ Arrivals = Literal["poisson", "constant"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class LoadShape:
     """A load: at most `concurrency` requests at once, `rate` of them a second; 0: the next when one ends."""
 
     requests: int
@@ -25,7 +25,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestPlan:
     """One request; `due` seconds after the load's start, at the earliest."""
 
     prompt_tokens: int
@@ -33,13 +33,13 @@ class Ask:
     due: float
 
 
-def planned(shape: Shape) -> list[Ask]:
+def planned(shape: LoadShape) -> list[RequestPlan]:
     """Lengths are uniform between the shortest and the longest."""
     draw = random.Random("lengths of a load").randint
-    return [Ask(draw(*shape.prompts), draw(*shape.outputs), due) for due in _times(shape)]
+    return [RequestPlan(draw(*shape.prompts), draw(*shape.outputs), due) for due in _times(shape)]
 
 
-def _times(shape: Shape) -> list[float]:
+def _times(shape: LoadShape) -> list[float]:
     """From 0 on. Those of a Poisson process are stretched, so that the rate over the whole load is exact."""
     if not shape.rate:
         return [0.0] * shape.requests

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from triage.common.errors import RefusedError, UnreachableError
-from triage.evidence.catalogue.systemd import Command, UnitCommand
+from triage.evidence.catalogue.systemd import ExecCommand, UnitCommand
 from triage.evidence.discovery.layout_trial import FILE, ending, timer_of
 from triage.evidence.model import Unanswered
 from triage.evidence.redaction.redactor import Redactor
@@ -69,7 +69,7 @@ class DropIn:
                 f"{ending(self._unit)}, there, to end it now",
             )
 
-    def write(self, command: Command, limit: float) -> None:
+    def write(self, command: ExecCommand, limit: float) -> None:
         """Let the unit run this command from its next start on, for at most `limit` seconds.
 
         Then the host itself removes it, should nobody come back. Raises RefusedError where systemd does
@@ -111,7 +111,7 @@ class DropIn:
         raise UnreachableError(*what, f"systemctl cat {self._unit}")
 
 
-def command_of(connection: Connection, unit: str) -> Command:
+def command_of(connection: Connection, unit: str) -> ExecCommand:
     """What a unit runs, with the secrets in it: it is to be run again, and not to be shown.
 
     Raises RefusedError where another drop-in could not mean the same.
@@ -141,7 +141,7 @@ def _unfit(connection: Connection, unit: str, happened: str) -> RefusedError:
     )
 
 
-def content(command: Command) -> str:
+def content(command: ExecCommand) -> str:
     """The drop-in. Arguments are as systemd has them after specifiers and before variables: `$` stays."""
     prefixes = "".join(sign for flag, sign in PREFIXES.items() if flag in (command.flags or ()))
     line = " ".join((f"{prefixes}@{quoted(command.program)}", *map(quoted, command.argv)))

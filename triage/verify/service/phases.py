@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from triage.verify.model import Phase
+from triage.verify.model import StartPhase
 
 READY = "ready"
 SERVING = "Starting vLLM server"
@@ -57,9 +57,9 @@ class StartLog:
     """
 
     def __init__(self) -> None:
-        self._phases: dict[str, Phase] = {}
+        self._phases: dict[str, StartPhase] = {}
 
-    def feed(self, line: str, at: float) -> Phase | None:
+    def feed(self, line: str, at: float) -> StartPhase | None:
         """Take a line that was read `at` seconds after the restart; returns a phase seen for the first time.
 
         Of many ranks, the first to begin and the last to end set the time of a phase.
@@ -72,7 +72,7 @@ class StartLog:
             return None
         known = self._phases.get(name)
         if known is None:
-            self._phases[name] = Phase(name, at)
+            self._phases[name] = StartPhase(name, at)
             return self._phases[name]
         if name in _ENDS:
             self._phases[name] = replace(known, at=at)
@@ -88,7 +88,7 @@ class StartLog:
         return not self._phases or SERVING in self._phases
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[StartPhase, ...]:
         return tuple(sorted(self._phases.values(), key=lambda phase: phase.at))
 
     def _name(self, text: str) -> str:

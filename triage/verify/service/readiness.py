@@ -20,8 +20,8 @@ from triage.verify.events import (
     PhaseReached,
     Ready,
     Restarting,
+    ServiceStarted,
     Silent,
-    Started,
 )
 from triage.verify.load.client import Client, Reply
 from triage.verify.model import Start
@@ -121,7 +121,7 @@ class _Wait:
             seen.add(self._state.run)
             self._log, self._heard = StartLog(), 0.0
             self._run_began = self._looked = self._worked = self._elapsed()
-            self._on_event(Started(self._state.run, self._state.pid, attempt))
+            self._on_event(ServiceStarted(self._state.run, self._state.pid, attempt))
             readiness = self._follow(service)
             if not (readiness.start.died and self._state.restarting and attempt <= budget):
                 break
