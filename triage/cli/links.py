@@ -87,6 +87,7 @@ def links(
                 ranks,
                 (shape or ModelShape(DEFAULT_HIDDEN, 0, 0)).message,
                 environment_of(deployment),
+                user=deployment.user,
             )
         topology = evidence.ask(GpuTopology()).value if found.backend == "nccl" else None
     told = report.LinksResult(found, shape, _rates(host, deployment.name), topology)

@@ -8,8 +8,10 @@ from typing import Any, TypeVar, cast
 
 from triage.evidence.cases.recorded import Recorded, answer_from
 from triage.evidence.model import Answer, Origin, Query, Unanswered
+from triage.evidence.queries.process import WhoAmI
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Command, Connection, Joining, LostError, Output
+from triage.hosts.rights import as_owner
 
 T = TypeVar("T")
 PATIENCE = 4
@@ -56,7 +58,10 @@ class LiveEvidence:
         connection = self._connection
         if len(new) < 2 or self._late >= PATIENCE or not isinstance(connection, Joining):
             return
-        commands = [Command(each.argv(), each.timeout, each.limit, each.stdin().decode()) for each in new]
+        commands = [
+            Command(self._rightly(each, each.argv()), each.timeout, each.limit, each.stdin().decode())
+            for each in new
+        ]
         outputs = _twice(lambda: connection.run_each(commands))
         for query, output in zip(new, outputs, strict=False):  # fewer where one ran into a limit
             self._keep(query, self._fetch(query, output))
@@ -86,9 +91,16 @@ class LiveEvidence:
         text = self._redactor.redact(text, query.is_source)
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
 
+    def _rightly(self, query: Query[Any], argv: tuple[str, ...]) -> tuple[str, ...]:
+        """A command as the host is to run it: for root, what is of another account as that account."""
+        places = query.places()
+        return as_owner(places, argv) if places and self.ask(WhoAmI()).value == "root" else argv
+
     def _run(self, query: Query[Any], argv: tuple[str, ...]) -> Output:
+        words = self._rightly(query, argv)
+
         def asked() -> Output:
-            return self._connection.run(argv, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
+            return self._connection.run(words, stdin=query.stdin(), timeout=query.timeout, limit=query.limit)
 
         return _twice(asked)
 

@@ -54,6 +54,11 @@ class Query(Generic[T]):
     def stdin(self) -> bytes:
         return b""
 
+    def places(self) -> tuple[str, ...]:
+        """Programs that the command runs, and files that it reads, which may be of others: for root their
+        owner does it."""
+        return ()
+
     @property
     def is_source(self) -> bool:
         """Whether the answer is program text, in which only unmistakable secrets may be replaced."""
@@ -205,6 +210,7 @@ class Deployment:
     node: str = ""  # of a pod that is reached from another machine, through kubectl
     last_run: EndedRun | None = None  # of a container that was started again
     skipped: str = ""  # why systemd did not start a unit when it was to, which is no failure: its conditions
+    user: str = ""  # as whom it runs: of its unit or process; "" for root where a unit names none
     log_namespace: str = ""  # of journald, in which a system unit logs; "" for the host's own journal
 
     @property

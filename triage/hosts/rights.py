@@ -17,13 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triage.common.errors import RefusedError
+from triage.hosts.connection import Connection, Output
+
 NAME = "triage-rights"
 REFUSED = 125  # exit status where the rights that are needed cannot be taken
 SYSTEM = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Interpreters that run our own programs where the service's is another account's."""
 
 # `uid`, `gid`, `whose` (a path) of the account that owns something on the way; `shared`: what more than one
-# may change. The owner's name is asked of ls: an old `id` does not know numbers.
+# may change. On Ubuntu the daemon of syslog may write in /var/log; it writes what is in it anyway. The owner's
+# name is asked of ls: an old `id` does not know numbers.
 _WALK = """
 judge() {
     found=$(ls -ldn "$1" 2>/dev/null) || return 1;
@@ -36,6 +40,7 @@ judge() {
         l*|?????????[tT]*) ;;
         ????????w*) shared=$1 ;;
         ?????w*)
+            if [ "$1" = /var/log ]; then return 0; fi;
             if [ "$4" = 0 ]; then case $5$2 in 0*+) shared=$1 ;; 0*) ;; *) shared=$1 ;; esac;
             elif [ "$5" != "$(own_group "$1")" ]; then shared=$1; fi ;;
     esac;
@@ -74,7 +79,8 @@ become() {
         case $who in *[!0-9]*) refuse "there is no account $who" ;; esac;
         number=$who; group=$gid; groups=--clear-groups;
     else
-        case $who in *[!A-Za-z0-9_.-]*) ;; *) eval "home=~$who"; case $home in /*) ;; *) home=/ ;; esac ;; esac;
+        case $who in *[!A-Za-z0-9_.-]*) ;; *) eval "home=~$who" ;; esac;
+        case $home in /*) ;; *) home=/ ;; esac;
     fi;
     if [ "$number" = 0 ]; then refuse "$who has the rights of root"; fi;
     case $1 in /*) ;; */*) program=$PWD/$1; shift; set -- "$program" "$@" ;; esac;
@@ -83,7 +89,9 @@ become() {
     if setpriv --reuid "$number" --regid "$group" $groups -- true 2>/dev/null; then
         exec setpriv --reuid "$number" --regid "$group" $groups -- "$@";
     fi;
-    if [ "$groups" = --clear-groups ]; then refuse "no account has the number $number, and there is no setpriv"; fi;
+    if [ "$groups" = --clear-groups ]; then
+        refuse "no account has the number $number, and there is no setpriv";
+    fi;
     if command -v runuser >/dev/null; then exec runuser -u "$who" -- "$@"; fi;
     if command -v su >/dev/null; then exec su -s /bin/sh -c "exec $(quoted "$@")" "$who"; fi;
     if command -v sudo >/dev/null; then exec sudo -n -u "#$number" -- "$@"; fi;
@@ -136,7 +144,7 @@ SCRIPT = _squeezed(f"{_WALK}{_BECOME}{_MAIN}").replace("SYSTEM", " ".join(SYSTEM
 
 
 def as_owner(places: Sequence[str], argv: Sequence[str]) -> tuple[str, ...]:
-    """`argv`, run as the account that owns the way to `places`: a program that it runs, files that it reads."""
+    """`argv`, run as the account that owns the way to `places`: of its program, of files that it reads."""
     return _with("owner", "", places, argv)
 
 
@@ -147,9 +155,21 @@ def as_service(user: str, places: Sequence[str], argv: Sequence[str]) -> tuple[s
 
 
 def as_ours(argv: Sequence[str]) -> tuple[str, ...]:
-    """`argv`, an interpreter with a program of our own that stays root: by an interpreter of `SYSTEM` where the
-    named one is another account's, and as that account where there is none."""
+    """`argv`, an interpreter with a program of our own that stays root: by an interpreter of `SYSTEM` where
+    the named one is another account's, and as that account where there is none."""
     return _with("ours", "", argv[:1], argv)
+
+
+def is_contained(connection: Connection) -> bool:
+    """Whether commands run in a container: there as its service does, which is no account of the host."""
+    return bool(getattr(connection, "contained", False))
+
+
+def refusal(doing: str, to: str, output: Output) -> RefusedError:
+    """Why a command was not run, where the exit status is `REFUSED`."""
+    said = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    happened = said[-1].removeprefix(f"{NAME}: ")[:300] if said else "the rights for it could not be taken"
+    return RefusedError(doing, to, happened, "log in as the owner of the files, without --become")
 
 
 def command_in(argv: Sequence[str]) -> tuple[str, ...]:

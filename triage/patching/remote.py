@@ -1,4 +1,8 @@
-"""The agent on a host: sent with each request, run by the interpreter of the tree that is patched."""
+"""The agent on a host: sent with each request, run by the interpreter of the tree that is patched.
+
+Where we are root and that is another account's, the agent, which keeps root's ledger, is run by an
+interpreter of root and works in the tree as its owner; the tree's own only compiles, as its owner too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
 from triage.common.json import parse_json
+from triage.hosts import rights
 from triage.hosts.connection import Connection, why_cut
 from triage.remote import program_text
 
@@ -32,28 +37,39 @@ _HINDRANCES = {
 _REFUSALS = {
     "elsewhere": "add --become, or log in as the user who made the change",
     "bytecode": "remove it by hand, or add --become",
+    "owner": "give the tree to one account (chown -R), or do it as the owner of that file, without --become",
+    "shared": "take that right from the others (chmod go-w), or do it as an ordinary user, without --become",
 }
 
 
 class PatchAgent:
-    """Asks the agent on one host. `ledger` is a directory instead of the host's usual one."""
+    """Asks the agent on one host. `ledger` is a directory instead of the host's usual one, and `compiler`
+    what a change has to compile under where that is not `python`, which runs the agent."""
 
-    def __init__(self, connection: Connection, python: str = "", ledger: str = "") -> None:
+    def __init__(
+        self, connection: Connection, python: str = "", ledger: str = "", compiler: str = ""
+    ) -> None:
         self.connection = connection
         self.python = python or "python3"
         self.ledger = ledger
+        self.compiler = compiler or self.python
 
     def ask(self, doing: str, to: str, program: str = "patch_agent", **request: Any) -> dict[str, Any]:
         """One request's answer. Raises UnreachableError or RefusedError, which say what to do next.
 
         `program` names the module of `triage.remote` that is sent to answer it.
         """
-        payload = {"agent": program_text(program), "request": {**request, "ledger": self.ledger}}
-        output = self.connection.run(
-            [self.python, *FLAGS], stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT
-        )
+        about = {"ledger": self.ledger, "python": self.compiler}
+        payload = {"agent": program_text("owner") + program_text(program), "request": {**request, **about}}
+        argv: tuple[str, ...] = (self.python, *FLAGS)
+        if not rights.is_contained(self.connection):
+            # What the observer tells depends on the interpreter, and nothing that is done depends on it.
+            argv = rights.as_owner(argv[:1], argv) if program == "patch_observer" else rights.as_ours(argv)
+        output = self.connection.run(argv, stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT)
         to = f"{to} on {self.connection.name}"
         status = f"triage patch status {self.connection.name}"
+        if output.code == rights.REFUSED:
+            raise rights.refusal(doing, to, output)
         if output.code == 127:
             raise UnreachableError(doing, to, f"there is no {self.python} on the host", OTHER_PYTHON)
         if output.cut:

@@ -1,7 +1,8 @@
 """The part of patching that runs on the host: reads modules, changes files, keeps the ledger.
 
-One file, standard library alone, Python 3.6 or newer. `remote` sends it on standard input together
-with a request, to the interpreter of the tree that is patched; it answers with one JSON object,
+One file, standard library alone, Python 3.6 or newer. `remote` sends it on standard input after `owner`,
+together with a request, to the interpreter of the tree that is patched, or for root to one that only root can
+change; it answers with one JSON object,
 `{"ok": true, ...}` or `{"ok": false, "kind": KIND, "message": WHY}`.
 
     {"op": "read", "roots": [DIR], "modules": [NAME]}     -> {"files": [...]}
@@ -32,12 +33,14 @@ import base64
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import importlib.machinery
 import json
 import os
 import pwd
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -52,9 +55,13 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+if __name__ != "triage_agent":  # as which it is sent, after `owner`
+    from triage.remote.owner import Refused, account_of, become, compiles_elsewhere, owned
+
 SYSTEM_LEDGER = "/var/lib/triage"
 FORMAT = 1  # of change.json
 NAME = re.compile(r"([0-9]{8})T([0-9]{12})Z-[A-Za-z0-9-]+\Z")  # of a change: when, and its patch
+RIGHTS = ("owner", "shared")  # why something was refused that another account, or another day, may do
 INTERRUPTED = ("applying", "reverting")
 STATES = (*INTERRUPTED, "applied", "undone", "reverted", "abandoned")
 MAX_FILE = 8 * 1024 * 1024  # bytes
@@ -72,39 +79,42 @@ SIGNATURES = ("security.ima", "security.evm")  # of the bytes that a file holds
 SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, ".py", ".pyc")
 
 
-class Refused(Exception):
-    """Nothing was done, or all of it was taken back. `kind` says why in one word."""
-
-    def __init__(self, kind: "str", message: "str") -> "None":
-        super().__init__(message)
-        self.kind = kind
-
-
 class Target:
-    """A file to be replaced. Its directory is held open, so that all steps happen in the same one."""
+    """A file to be replaced. Its directory is held open, so that all steps happen in the same one, each with
+    the rights of whoever owns that."""
 
-    def __init__(self, path: "str") -> "None":
+    def __init__(self, path: "str", changing: "bool" = False) -> "None":
         self.path = path
         self.directory, self.name = os.path.split(path)
-        if not os.path.isabs(path) or os.path.realpath(self.directory) != self.directory:
-            raise Refused("changed", f"{path} does not lead where it did when the change was planned")
-        self.fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.changing = changing
+        if not os.path.isabs(path):
+            raise Refused("changed", f"{path} is no whole path")
+        with self.rights():
+            if os.path.realpath(self.directory) != self.directory:
+                raise Refused("changed", f"{path} does not lead where it did when the change was planned")
+            self.fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def rights(self) -> "contextlib.AbstractContextManager[None]":
+        return owned(self.directory, self.changing, self.path)
 
     def close(self) -> "None":
         os.close(self.fd)
 
     def stat(self) -> "os.stat_result":
-        return os.stat(self.name, dir_fd=self.fd)
+        with self.rights():
+            return os.stat(self.name, dir_fd=self.fd)
 
     def link(self) -> "str":
         """What it points to where it is a symbolic link, else ""."""
         try:
-            return os.readlink(self.name, dir_fd=self.fd)
+            with self.rights():
+                return os.readlink(self.name, dir_fd=self.fd)
         except OSError:
             return ""
 
     def read(self) -> "bytes":
-        return read_file(self.path, self.name, self.fd)
+        with self.rights():
+            return read_file(self.path, self.name, self.fd)
 
     def digest(self) -> "str":
         """SHA-256 of its bytes; "" when it is gone."""
@@ -117,34 +127,37 @@ class Target:
         """Write the new file beside the old one: same mode, owner and extended attributes, synced."""
         like = self.stat()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(temporary, flags, 0o600, dir_fd=self.fd)
-        try:
-            write_all(fd, data)
-            new = os.fstat(fd)
-            if (new.st_uid, new.st_gid) != (like.st_uid, like.st_gid):
-                os.fchown(fd, like.st_uid, like.st_gid)
-            os.fchmod(fd, stat.S_IMODE(like.st_mode))
-            keep_attributes(self.path, fd)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with self.rights():
+            fd = os.open(temporary, flags, 0o600, dir_fd=self.fd)
+            try:
+                write_all(fd, data)
+                new = os.fstat(fd)
+                if (new.st_uid, new.st_gid) != (like.st_uid, like.st_gid):
+                    os.fchown(fd, like.st_uid, like.st_gid)
+                os.fchmod(fd, stat.S_IMODE(like.st_mode))
+                keep_attributes(self.path, fd)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def stage_old(self, temporary: "str", data: "bytes", link: "str") -> "None":
         """As `stage`; of what was a symbolic link that link, where it still leads to the same bytes."""
         if link:
-            os.symlink(link, temporary, dir_fd=self.fd)
-            with contextlib.suppress(OSError, Refused):
-                if read_file(self.path, temporary, self.fd) == data:
-                    return
+            with self.rights():
+                os.symlink(link, temporary, dir_fd=self.fd)
+                with contextlib.suppress(OSError, Refused):
+                    if read_file(self.path, temporary, self.fd) == data:
+                        return
             self.discard(temporary)
         self.stage(temporary, data)
 
     def replace(self, temporary: "str") -> "None":
-        os.rename(temporary, self.name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-        os.fsync(self.fd)
+        with self.rights():
+            os.rename(temporary, self.name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            os.fsync(self.fd)
 
     def discard(self, temporary: "str") -> "None":
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self.rights():
             # A read-only file system refuses to remove even what is not there.
             os.stat(temporary, dir_fd=self.fd, follow_symlinks=False)
             os.unlink(temporary, dir_fd=self.fd)
@@ -153,18 +166,19 @@ class Target:
         """Remove what was compiled from earlier source; give what stays and would be run all the same."""
         stem, left = self.name[: -len(".py")], []
         cache = os.path.join(self.directory, "__pycache__")
-        try:
-            names = os.listdir(cache)
-        except OSError:
-            return []
-        for name in names:
-            if name.startswith(stem + ".") and name.endswith(".pyc"):
-                path = os.path.join(cache, name)
-                try:
-                    os.unlink(path)
-                except OSError:
-                    if is_run(path, self.stat()):
-                        left.append(path)
+        with self.rights():
+            try:
+                names = os.listdir(cache)
+            except OSError:
+                return []
+            for name in names:
+                if name.startswith(stem + ".") and name.endswith(".pyc"):
+                    path = os.path.join(cache, name)
+                    try:
+                        os.unlink(path)
+                    except OSError:
+                        if is_run(path, self.stat()):
+                            left.append(path)
         return left
 
 
@@ -289,6 +303,10 @@ class Ledger:
                 else:
                     self.restore(change)
             except (Refused, *GONE) as error:
+                if isinstance(error, Refused) and error.kind in RIGHTS:
+                    if paths is None or paths & paths_of(change):
+                        raise
+                    continue
                 self.settle(change, "abandoned", str(error))
             except OSError:
                 if paths is None or paths & paths_of(change):
@@ -299,7 +317,7 @@ class Ledger:
 
     def finish_or_undo(self, change: "Json") -> "None":
         """An apply that did not come to its end: done where all files are new, taken back otherwise."""
-        with targets(change) as places:
+        with targets(change, True) as places:
             if all(place.digest() == file["after"] for place, file in zip(places, change["files"])):
                 for index, place in enumerate(places):
                     place.discard(temporary(change, index))
@@ -310,7 +328,7 @@ class Ledger:
     def restore(self, change: "Json", state: "str" = "reverted", note: "str" = "") -> "None":
         """Put the old bytes back where the new ones are, and record it."""
         foreign = []
-        with targets(change) as places:
+        with targets(change, True) as places:
             for index, place in enumerate(places):
                 file, beside = change["files"][index], temporary(change, index)
                 place.discard(beside)
@@ -331,10 +349,16 @@ class Ledger:
 
 def read(request: "Json") -> "Json":
     """The bytes of modules, from the first root that has them."""
-    return {"files": [read_module(request["roots"], module) for module in request["modules"]]}
+    foreign = bool(is_other(request.get("python", "")))
+    return {"files": [read_module(request["roots"], module, foreign) for module in request["modules"]]}
 
 
-def read_module(roots: "list[str]", module: "str") -> "Json":
+def of_another_python(base: "str") -> "str":
+    """The extension module of that name that another Python than this one would import, if any."""
+    return next(iter(glob.glob(glob.escape(base) + ".cpython-*.so")), "")
+
+
+def read_module(roots: "list[str]", module: "str", foreign: "bool" = False) -> "Json":
     found = {"module": module}  # type: Json
     if not all(part.isidentifier() for part in module.split(".")):
         return dict(found, missing=True)
@@ -343,6 +367,10 @@ def read_module(roots: "list[str]", module: "str") -> "Json":
         if archive:
             return dict(found, error=f"{archive} is an archive; only an unpacked package can be changed")
         stem = os.path.join(root, *module.split("."))
+        for base in (os.path.join(stem, "__init__"), stem):
+            compiled = of_another_python(base) if foreign else ""
+            if compiled:
+                return dict(found, error=f"{compiled} is what is imported, and it is not source")
         for path in (base + suffix for base in (os.path.join(stem, "__init__"), stem) for suffix in SUFFIXES):
             try:
                 os.stat(path)
@@ -402,7 +430,7 @@ def status(request: "Json") -> "Json":
     """Every change on record for this user, for root, and for the owners of the roots."""
     changes = [described(change) for change in own_ledger(request).load()]
     for directory in other_ledgers(request):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), owned(directory):
             changes.extend(described(change) for change in Ledger(directory).load())
     return {"changes": sorted(changes, key=lambda change: change["id"])}
 
@@ -413,7 +441,8 @@ def alone(paths: "set[str]") -> "Iterator[None]":
     with contextlib.ExitStack() as held:
         for directory in sorted({os.path.realpath(os.path.dirname(path)) for path in paths}):
             try:
-                fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                with owned(directory):
+                    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError:
                 continue  # whoever wants to change a file there says so
             held.callback(os.close, fd)
@@ -446,7 +475,7 @@ def apply(request: "Json") -> "Json":
         contents = [base64.b64decode(file["data"]) for file in request["files"]]
         for file in request["files"]:
             change["files"].append({key: file[key] for key in ("module", "path", "before", "after")})
-        with targets(change) as places:
+        with targets(change, True) as places:
             earlier = already_applied(ledger, change, places)
             if earlier is not None:
                 return {"change": described(earlier), "new": False}
@@ -457,7 +486,7 @@ def apply(request: "Json") -> "Json":
                     raise Refused("changed", file["path"] + " is not what the change was planned on")
                 if sha256(data) != file["after"] or data == old:
                     raise Refused("request", file["path"] + " would not change, or did not arrive whole")
-                check_compiles(data, file["path"])
+                check_compiles(data, file["path"], request.get("python", ""))
                 file["links"], file["symlink"] = place.stat().st_nlink, place.link()
                 backups.append(old)
             change["version"] = installed_version(change)
@@ -566,12 +595,12 @@ def show(request: "Json") -> "Json":
 
 
 @contextlib.contextmanager
-def targets(change: "Json") -> "Iterator[list[Target]]":
+def targets(change: "Json", changing: "bool" = False) -> "Iterator[list[Target]]":
     """The files of a change, their directories held open."""
     places = []  # type: list[Target]
     try:
         for file in change["files"]:
-            places.append(Target(file["path"]))
+            places.append(Target(file["path"], changing))
         yield places
     finally:
         for place in places:
@@ -633,14 +662,28 @@ def bytecode_note(places: "list[Target]") -> "str":
     return "stale bytecode would be run and could not be removed: " + ", ".join(left) if left else ""
 
 
-def check_compiles(data: "bytes", path: "str") -> "None":
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(data, path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        version = "Python {}.{}".format(*sys.version_info)
+def check_compiles(data: "bytes", path: "str", python: "str" = "") -> "None":
+    """Under the interpreter of the tree, where that is another than this one: then as whoever owns it."""
+    there = is_other(python)
+    if there:
+        version, error = there, compiles_elsewhere(there, data, path)
+    else:
+        version, error = "Python {}.{}".format(*sys.version_info), ""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(data, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as caught:
+            error = str(caught)
+    if error:
         raise Refused("compile", f"{path} would not compile under {version}: {error}") from None
+
+
+def is_other(python: "str") -> "str":
+    """The path of an interpreter that is not the one that runs this; "" where it is, or none is named."""
+    found = shutil.which(python) or python if python else ""
+    same = os.path.realpath(found) == os.path.realpath(sys.executable)
+    return "" if not found or same else found
 
 
 def check_record(change: "Json", name: "str") -> "None":
@@ -683,7 +726,8 @@ def installed_version(change: "Json") -> "str":
     wanted = re.sub(r"[-_.]+", "_", change["distribution"]).lower()
     found = []
     try:
-        names = os.listdir(root)
+        with owned(root):
+            names = os.listdir(root)
     except OSError:
         return ""
     for name in names:
@@ -717,7 +761,7 @@ def holding(request: "Json") -> "Ledger":
     """This user's ledger, for a change in it. Raises Refused where the change is in another's."""
     ledger, name = own_ledger(request), request["change"]
     for directory in () if name in ledger.names() else other_ledgers(request):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), owned(directory):
             if name in Ledger(directory).names():
                 raise Refused("elsewhere", f"it is on record in {directory}")
     return ledger
@@ -797,10 +841,11 @@ def read_file(path: "str", name: "str" = "", directory: "int | None" = None) -> 
 def read_source(path: "str") -> "bytes":
     """The bytes of a module. Raises Refused for a link to what is no Python source: whoever may write into
     a tree can make one to a file that only we may read."""
-    real = os.path.realpath(path)
-    if os.path.exists(real) and not real.endswith(".py"):
-        raise Refused("changed", f"{path} is a link to {real}, which is no Python source")
-    return read_file(path)
+    with owned(os.path.dirname(path)):
+        real = os.path.realpath(path)
+        if os.path.exists(real) and not real.endswith(".py"):
+            raise Refused("changed", f"{path} is a link to {real}, which is no Python source")
+        return read_file(path)
 
 
 def write_file(path: "str", data: "bytes", mode: "int" = 0o644) -> "None":
@@ -846,8 +891,23 @@ def said(error: "BaseException") -> "str":
     return str(error) or type(error).__name__
 
 
+def take_rights(request: "Json") -> "None":
+    """Where root is told to keep the ledger in a place of another account, be that account altogether."""
+    if os.geteuid() != 0 or not request.get("ledger"):
+        return
+    directory = os.path.abspath(os.path.expanduser(request["ledger"]))
+    uid, gid, shared = account_of(directory)
+    if shared:
+        raise Refused(
+            "shared", f"{shared}, where the ledger is to be, can be changed by more than one account"
+        )
+    if uid:
+        become(uid, gid)
+
+
 def answer(request: "Json") -> "Json":
     try:
+        take_rights(request)
         return dict(OPERATIONS[request["op"]](request), ok=True)
     except Refused as refused:
         return {"ok": False, "kind": refused.kind, "message": str(refused)}

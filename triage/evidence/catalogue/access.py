@@ -86,6 +86,9 @@ class PythonVersion(Query[str]):
     def argv(self) -> tuple[str, ...]:
         return ("python3", "--version")
 
+    def places(self) -> tuple[str, ...]:
+        return ("python3",)
+
     def parse(self, text: str) -> str:
         word, _, version = text.strip().partition(" ")
         if word != "Python" or not version or len(version) > 40:

@@ -35,6 +35,9 @@ class ReadFile(Query[str]):
     def argv(self) -> tuple[str, ...]:
         return read_command(self.path)
 
+    def places(self) -> tuple[str, ...]:
+        return (self.path,)
+
     @property
     def is_source(self) -> bool:
         return self.path.endswith(".py")
@@ -82,6 +85,9 @@ class TailFile(Query[str]):
 
     def argv(self) -> tuple[str, ...]:
         return ("tail", "-c", str(TAIL), "--", self.path)
+
+    def places(self) -> tuple[str, ...]:
+        return (self.path,)
 
     def decode(self, output: Output) -> str:
         super().decode(output)
@@ -149,6 +155,9 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
 
     def lesser(self) -> tuple[str, ...]:
         return ("sh", "-c", " ".join(_LISTING.split()), "list", self.path)
+
+    def places(self) -> tuple[str, ...]:
+        return (self.path,)
 
     def falls_short(self, output: Output) -> bool:
         return output.code == 127 or b"-printf" in output.stderr

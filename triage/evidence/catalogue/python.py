@@ -117,6 +117,9 @@ class PythonTree(Query[Interpreter]):
         variables = (f"{name}={self._absolute(name, value)}" for name, value in self.environment)
         return (*who, "env", "-i", *variables, self.python, "-B", "-")  # nothing of our own environment
 
+    def places(self) -> tuple[str, ...]:
+        return () if self.user else (self.python,)
+
     def stdin(self) -> bytes:
         return _SCRIPT.format(first=self.first, packages=PACKAGES, distributions=DISTRIBUTIONS).encode()
 

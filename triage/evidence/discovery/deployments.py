@@ -299,6 +299,7 @@ class _Host:
             started=unit.started,
             restarts=unit.restarts,
             main_pid=unit.main_pid,
+            user=unit.user,
             log_namespace=unit.log_namespace if unit.manager == "systemd" else "",
             environment=MappingProxyType(relevant(environment)),
             working_directory=unit.working_directory or "/",
@@ -339,6 +340,7 @@ class _Host:
             state="running",
             started=process.started,
             main_pid=process.pid,
+            user=process.user,
         )
         belonging = self.belongs[process.pid]
         if belonging.container:

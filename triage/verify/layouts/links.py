@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Lt
 from triage.common.errors import UnreachableError
 from triage.common.json import parse_json
 from triage.evidence.model import EMPTY, Deployment, Layout
+from triage.hosts import rights
 from triage.hosts.connection import Connection
 from triage.remote import program_text
 from triage.verify.service.service import reason_of
@@ -141,8 +142,9 @@ def probe(
     message: int,
     environment: Mapping[str, str] = EMPTY,
     deadline: float = 180.0,
+    user: str = "",
 ) -> Links:
-    """Time the links between `world` ranks, at `message` bytes and at many.
+    """Time the links between `world` ranks, at `message` bytes and at many, as the service's `user`.
 
     Raises UnreachableError where that cannot be done.
     """
@@ -158,9 +160,13 @@ def probe(
         "deadline": deadline,
     }
     variables = [f"{name}={value}" for name, value in environment.items()]
-    argv = ("env", *variables, python, "-B", "-c", source)
+    argv: tuple[str, ...] = ("env", *variables, python, "-B", "-c", source)
+    if not rights.is_contained(connection):
+        argv = rights.as_service(user, (python,), argv)
     output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=deadline + 60)
     what = (f"time the links between {world} ranks with {python} on", connection.name)
+    if output.code == rights.REFUSED:
+        raise rights.refusal(*what, output)
     if output.code != 0:
         raise UnreachableError(*what, reason_of(output), f"{python} -c 'import torch'")
     try:

@@ -13,6 +13,7 @@ from triage.common.errors import RefusedError, UnreachableError
 from triage.common.json import parse_json
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
+from triage.hosts import rights
 from triage.hosts.connection import Connection
 from triage.hosts.typed_command import there
 from triage.remote import program_text
@@ -165,11 +166,15 @@ class Client:
         from pydantic import TypeAdapter, ValidationError
 
         source = program_text("load_agent")
-        argv = (self._python, "-I", "-S", "-B", "-c", source)
+        argv: tuple[str, ...] = (self._python, "-I", "-S", "-B", "-c", source)
+        if not self._inside:
+            argv = rights.as_ours(argv)
         deadline = max(1.0, min(deadline, MAX_TIME))
         stdin = json.dumps({**self._job, "timeout": self._timeout, **job, "deadline": deadline}).encode()
         output = self._connection.run(argv, stdin=stdin, timeout=deadline + SLACK)
         what = (f"measure {self.address} with {self._python} on", self._connection.name)
+        if output.code == rights.REFUSED:
+            raise rights.refusal(*what, output)
         if output.code != 0:
             raise UnreachableError(
                 *what, reason_of(output), there(self._connection.name, f"{self._python} --version")

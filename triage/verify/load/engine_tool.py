@@ -16,6 +16,7 @@ from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.common.json import parse_json
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
+from triage.hosts import rights
 from triage.hosts.connection import Connection
 from triage.remote import program_text
 from triage.verify.load.other_tools import foreign_of
@@ -59,7 +60,7 @@ def measure(
         "pid": None if deployment.container else deployment.serving_pid or deployment.main_pid,
         "timeout": timeout,
     }
-    reply = _run(place_of(connection, deployment, deployment.python), deployment.python, tool, job)
+    reply = _run(place_of(connection, deployment, deployment.python), deployment, tool, job)
     results, why = reply["results"], str(reply["why"])
     if why:
         return ByTool(tool, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))
@@ -122,11 +123,18 @@ def _given(options: Mapping[str, object]) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
-def _run(connection: Connection, python: str, tool: str, job: Mapping[str, Any]) -> Mapping[str, Any]:
+def _run(
+    connection: Connection, deployment: Deployment, tool: str, job: Mapping[str, Any]
+) -> Mapping[str, Any]:
     source = program_text("tool_agent")
-    argv = (python, "-I", "-S", "-B", "-c", source)
+    python = deployment.python
+    argv: tuple[str, ...] = (python, "-I", "-S", "-B", "-c", source)
+    if not deployment.container:
+        argv = rights.as_service(deployment.user, (python,), argv)
     output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=job["timeout"] + SLACK)
     what = (f"run {tool} with {python} on", connection.name)
+    if output.code == rights.REFUSED:
+        raise rights.refusal(*what, output)
     if output.code != 0:
         raise UnreachableError(*what, reason_of(output), "repeat without --tool")
     try:

@@ -87,6 +87,8 @@ class Inside:
     `python`, an interpreter there, a command that is given input ends with the tool that has started it.
     """
 
+    contained = True
+
     def __init__(
         self, connection: Connection, tool: Tool, newest: Callable[[], str | None], python: str = ""
     ) -> None:
