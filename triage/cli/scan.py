@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -23,6 +22,7 @@ from triage.cli.options import (
     connected,
     rule_directories,
 )
+from triage.cli.places import directory_of, is_directory, named
 from triage.cli.targets import one_host
 from triage.common.errors import ExitCode
 
@@ -42,7 +42,7 @@ def scan(
         str,
         typer.Argument(
             metavar="HOST|DIR",
-            help="A host, or a directory: a virtual environment, site-packages, a checkout.",
+            help="A host; or a directory with a / in it, as ./x: an environment, site-packages, a checkout.",
         ),
     ],
     unit: UnitOption = "",
@@ -70,13 +70,12 @@ def scan(
 
     known = load_patches(with_configured(load_config().patches, patches))
     with _without_collecting():
-        if os.sep in target or target == "." or Path(target).is_dir():
-            found = _directory(Path(target), known)
+        if is_directory(target):
+            found = _directory(directory_of(target), known)
         else:
-            reached = one_host(target, inventory)
-            unit = unit or reached.settings.unit
             with (
-                connected(reached, ssh_config, host_key, become) as connection,
+                named(target),
+                connected(reached := one_host(target, inventory), ssh_config, host_key, become) as connection,
                 console.working(f"reading {target}"),
             ):
                 from triage.scan.read import from_host
@@ -86,7 +85,7 @@ def scan(
                 place = find_target(
                     connection,
                     known,
-                    unit=unit,
+                    unit=unit or reached.settings.unit,
                     package_root=package_root,
                     python=python,
                     rules=rule_directories(),

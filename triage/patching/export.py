@@ -52,7 +52,7 @@ def exported(tree: HostTree, plans: Plans) -> Export:
         happened = happened or "no patch is proposed for what ran there, and none is applied"
         raise RefusedError("exporting from", tree.host, happened, f"triage patch {tree.host}")
     patches = tuple(patch for patch, plan in plans if plan.edits or plan.state is PlanState.APPLIED)
-    return Export(patches, tuple(merged.values()), tree.agent.python)
+    return Export(patches, tuple(merged.values()), tree.agent.compiler)
 
 
 def _made(tree: HostTree, plans: Plans) -> tuple[FileEdit, ...]:

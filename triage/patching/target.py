@@ -43,10 +43,11 @@ def target_at(
     wanted: Sequence[Patch] = (),
     python: str = "",
     ledger: str = "",
+    compiler: str = "",
 ) -> PatchTarget:
     """A package's directory on a host, and the patches that are asked for, or were applied to it before."""
     root = package_root.rstrip("/").rpartition("/")[0] or "/"
-    tree = HostTree(connection, [root], python, ledger)
+    tree = HostTree(connection, [root], python, ledger, compiler)
     return PatchTarget(tree, package_root, tuple(wanted) or on_record(tree, known))
 
 

@@ -27,13 +27,19 @@ class HostTree:
     """The modules of a tree on a host, and the record of what was changed in it.
 
     `roots` are directories that packages are imported from, such as site-packages. `python` is the
-    interpreter of that tree. `ledger` is a directory instead of the host's usual one.
+    interpreter of that tree, and `compiler` what changes have to compile under where that is another.
+    `ledger` is a directory instead of the host's usual one.
     """
 
     def __init__(
-        self, connection: Connection, roots: Iterable[str], python: str = "", ledger: str = ""
+        self,
+        connection: Connection,
+        roots: Iterable[str],
+        python: str = "",
+        ledger: str = "",
+        compiler: str = "",
     ) -> None:
-        self.agent = PatchAgent(connection, python, ledger)
+        self.agent = PatchAgent(connection, python, ledger, compiler)
         self.roots = tuple(roots)
         self._files: dict[str, SourceFile | str | None] = {}  # a str is why it could not be read
 
@@ -43,7 +49,8 @@ class HostTree:
 
     def fresh(self) -> HostTree:
         """The same tree, with nothing read yet."""
-        return HostTree(self.agent.connection, self.roots, self.agent.python, self.agent.ledger)
+        agent = self.agent
+        return HostTree(agent.connection, self.roots, agent.python, agent.ledger, agent.compiler)
 
     def read(self, module: str) -> SourceFile | None:
         if module not in self._files:

@@ -33,6 +33,7 @@ def find_target(
     rules: Iterable[Path] = (),
     log_needed: bool = True,
     changing: bool = True,
+    compiler: str = "",
 ) -> PatchTarget:
     """The tree that serves on a host, and the patches that are asked for or proposed for it.
 
@@ -40,11 +41,11 @@ def find_target(
     there are none, those that were applied to the tree before. With `package_root` no service is
     looked for. `rules` are directories of further rules. Without `log_needed`, or where `ids` say what is
     wanted, a log that cannot be read proposes nothing, and is no error. To be `changing` anything is refused
-    in a container. Raises TriageError.
+    in a container. `compiler` is as for HostTree. Raises TriageError.
     """
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
-        return target_at(connection, package_root, known, wanted, python, ledger)
+        return target_at(connection, package_root, known, wanted, python, ledger, compiler)
     from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
     from triage.rules.load import load_rules

@@ -37,6 +37,7 @@ from triage.cli.patch.options import (
     known_patches,
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
+from triage.cli.places import directory_of, is_directory, may_run, named
 from triage.cli.targets import one_host
 from triage.common.errors import RefusedError, UsageError
 
@@ -99,7 +100,7 @@ def show(
     become: BecomeOption = False,
     inventory: InventoryOption = None,
 ) -> None:
-    """Show what patches would change on HOST, or in a directory here, and with --apply change it.
+    """Show what patches would change on HOST, or in a directory here (./x), and with --apply change it.
 
     Several are one change: each is planned on the result of those before it, and all are made or none.
     Exit code 4 when it cannot be made, or nobody agreed.
@@ -114,13 +115,17 @@ def show(
             )
     known, facts = known_patches(patches), facts_of(given)
     place = host
-    if Path(host).is_dir():
+    compiler = ""
+    if is_directory(host):
         place = "local"
-        package_root, own = _in_directory(host, id or ())
-        python = python or own
-    reached = one_host(place, inventory)
+        package_root, compiler = _in_directory(host, id or ())
+        if apply and not python:
+            compiler = _compiler(compiler)
+        python, compiler = python or sys.executable, python or compiler
+    with named(host):
+        reached = one_host(place, inventory)
     unit = unit or reached.settings.unit
-    with connected(reached, ssh_config, host_key, become) as connection:
+    with named(host), connected(reached, ssh_config, host_key, become) as connection:
         with console.working(f"reading {host}"):
             target = find_target(
                 connection,
@@ -133,6 +138,7 @@ def show(
                 all,
                 rule_directories(rules),
                 changing=apply,
+                compiler=compiler,
             )
             target = replace(target, context={**target.context, **facts})
             plans = survey(target, settle=apply)
@@ -180,9 +186,21 @@ def _in_directory(directory: str, ids: Sequence[str]) -> tuple[str, str]:
     if not ids:
         happened = "nothing ran there that could be diagnosed, so name a patch with --id"
         raise UsageError("patching", directory, happened, next_command.command("scan", directory))
-    place = Path(directory).absolute()
+    place = directory_of(directory).absolute()
     root, package = find_root(place)
     return str(root / package), find_python(place)
+
+
+def _compiler(own: str) -> str:
+    """The tree's own interpreter, which is run to compile what is applied, where nobody but us and root can
+    change it; else "" for the one that runs this, which may take what an older one does not."""
+    if own and may_run(Path(own)):
+        print(f"{own} is run to compile the change", file=sys.stderr)
+        return own
+    version = ".".join(map(str, sys.version_info[:2]))
+    why = f"{own} is not run, as other accounts can change it" if own else "there is no interpreter in it"
+    print(f"{why}: whether the change compiles is tried with Python {version} of triage", file=sys.stderr)
+    return ""
 
 
 def _agree(plans: Plans, host: str, yes: bool) -> None:
@@ -198,7 +216,7 @@ def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchC
     """Nothing that was left undone is called done."""
     from triage.patching.model import PlanState
 
-    command = "scan" if Path(host).is_dir() else "diagnose"
+    command = "scan" if is_directory(host) else "diagnose"
     next = next_command.reaching(next_command.command(command, host), host)
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
@@ -224,9 +242,8 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[PatchChange], target:
     from triage.patching.model import PlanState
 
     unit = ("--unit", target.unit) if target.unit else ()
-    command = next_command.reaching(next_command.command("verify", host, *unit), host)
-    restart = f"restart the service to run it: {command}"
-    if Path(host).is_dir():
+    restart = f"restart the service to run it: {next_command.reaching(next_command.command('verify', host, *unit), host)}"
+    if is_directory(host):
         host, restart = "local", "restart what runs from it"
     status = next_command.reaching(next_command.command("patch", "status", host), host)
     fixed = [patch.id for patch, plan in plans if plan.state is PlanState.FIXED_UPSTREAM]
