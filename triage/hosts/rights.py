@@ -26,8 +26,8 @@ SYSTEM = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Interpreters that run our own programs where the service's is another account's."""
 
 # `uid`, `gid`, `whose` (a path) of the account that owns something on the way; `shared`: what more than one
-# may change. On Ubuntu the daemon of syslog may write in /var/log; it writes what is in it anyway. The name of
-# an owner is asked of ls: an old `id` does not know numbers.
+# may change. On Ubuntu the daemon of syslog may write in /var/log; it writes what is in it anyway. The name
+# of an owner is asked of ls: an old `id` does not know numbers.
 _WALK = """
 judge() {
     found=$(ls -ldn "$1" 2>/dev/null) || return 1;
