@@ -99,3 +99,37 @@ def test_a_directory_without_an_engine(tmp_path: Path) -> None:
     done = triage("scan", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no package sglang or vllm in it. Next: ls" in done.stderr
+
+
+def test_a_bare_name_is_a_host_whatever_is_here(root: Path) -> None:
+    root.rename(root.parent / "gpu01")
+    for words in (("scan", "gpu01"), ("patch", "gpu01", "--id", ID)):
+        done = triage(*words, "-F", "/dev/null", cwd=root.parent)
+        assert done.returncode in (2, 3), done.stdout
+        assert "for the directory gpu01 that is here write ./gpu01" in done.stderr
+        assert triage(words[0], "./gpu01", *words[2:], cwd=root.parent).returncode in (0, 1)
+        assert triage(words[0], "gpu01/", *words[2:], cwd=root.parent).returncode in (0, 1)
+
+
+def test_no_interpreter_of_a_directory_runs_before_its_source_is_changed(tmp_path: Path) -> None:
+    site = install(tmp_path / "gpu01" / "lib" / "python3.11" / "site-packages")
+    bin, ran = tmp_path / "gpu01" / "bin", tmp_path / "ran"
+    bin.mkdir()
+    (bin / "python").write_text(f'#!/bin/sh\necho "$@" >> {ran}\nexec {sys.executable} "$@"\n')
+    (bin / "python").chmod(0o755)
+    place, ledger = str(tmp_path / "gpu01"), str(tmp_path / "ledger")
+    assert triage("scan", place).returncode == 1
+    patch = ("patch", place, "--id", ID, "--given", "pool_class=MLATokenToKVPool", "--ledger", ledger)
+    for more in ((), ("--export", "diff"), ("--format", "json")):
+        assert triage(*patch, *more).returncode == 0
+    assert not ran.exists()
+    bin.chmod(0o777)  # others can change it: it is not run, and that is said
+    done = triage(*patch, "--apply", "--yes")
+    assert (done.returncode, "is not run, as other accounts can change it" in done.stderr) == (0, True)
+    assert not ran.exists()
+    bin.chmod(0o755)
+    assert triage("patch", "rollback", "local", "--id", ID, "--yes", "--ledger", ledger).returncode == 0
+    done = triage(*patch, "--apply", "--yes")
+    assert (done.returncode, f"{bin}/python is run to compile the change" in done.stderr) == (0, True)
+    assert "compile(" in ran.read_text()
+    assert "start_layer" in (site / "sglang/srt/layers/attention/triton_backend.py").read_text()

@@ -70,7 +70,7 @@ ours() { look "$1"; [ "$uid$shared" = 0 ]; };
 
 # Nothing of root's environment goes along. Without a name in the accounts, the numbers are used.
 _BECOME = """
-quoted() { for word; do printf %s "$word" | sed "s/'/'\\\\\\\\''/g;1s/^/'/;\\$s/\\$/'/"; printf " "; done; };
+quoted() { for word; do printf "'"; printf %s "$word" | sed "s/'/'\\\\\\\\''/g"; printf "' "; done; };
 refuse() { echo "triage-rights: $1" >&2; exit 125; };
 become() {
     who=$1; shift; number=$(id -u -- "$who" 2>/dev/null); group=$(id -g -- "$who" 2>/dev/null);
@@ -86,7 +86,7 @@ become() {
     case $1 in /*) ;; */*) program=$PWD/$1; shift; set -- "$program" "$@" ;; esac;
     cd / || exit 125;
     set -- env -i "PATH=$PATH" "HOME=$home" "USER=$who" "LOGNAME=$who" LC_ALL=C TZ=UTC "$@";
-    if setpriv --reuid "$number" --regid "$group" $groups -- true 2>/dev/null; then
+    if setpriv --reuid "$number" --regid "$group" $groups -- id >/dev/null 2>&1; then
         exec setpriv --reuid "$number" --regid "$group" $groups -- "$@";
     fi;
     if [ "$groups" = --clear-groups ]; then
