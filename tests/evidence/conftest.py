@@ -10,6 +10,7 @@ import pytest
 from triage.evidence.live import LiveEvidence
 from triage.hosts import Output
 from triage.hosts.connection import Command
+from triage.hosts.rights import command_in
 
 ABSENT = "cat: {}: No such file or directory\n"
 
@@ -27,7 +28,8 @@ class ScriptedHost:
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30, limit: int = 1 << 26
     ) -> Output:
-        self.asked.append(tuple(argv))
+        argv = command_in(argv)
+        self.asked.append(argv)
         if argv[0] in ("cat", "tail", "readlink") or "read-source" in argv:
             if argv[-1] not in self.files:
                 return Output(1, b"", ABSENT.format(argv[-1]).encode())
