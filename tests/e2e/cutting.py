@@ -14,6 +14,7 @@ from tests.e2e.box import Bind, Box
 from triage.hosts import options
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
 from triage.hosts.opening import open_connection
+from triage.hosts.rights import command_in
 
 # All that changes what is on disk, and what makes it stay there.
 CALLS = (
@@ -79,7 +80,8 @@ class Cutting:
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
         if self.op and json.loads(stdin)["request"]["op"] == self.op:
-            argv = [*self._strace(), *argv]
+            agent = command_in(argv)  # and not the shell that finds out whose rights it gets
+            argv = [*argv[: len(argv) - len(agent)], *self._strace(), *agent]
         return self.connection.run(argv, stdin=stdin, timeout=timeout, limit=limit)
 
     def _strace(self) -> list[str]:

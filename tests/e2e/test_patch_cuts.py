@@ -290,7 +290,7 @@ def test_a_request_that_does_not_arrive_whole(box: Box, engine: Engine) -> None:
     (edit,) = tree.plan(PATCH, MLA).edits
     request = {"op": "apply", "patch": "x", "distribution": "sglang", "by": "me"}
     payload = json.dumps({
-        "agent": program_text("patch_agent"),
+        "agent": program_text("owner") + program_text("patch_agent"),
         "request": {**request, "files": [transaction._sent(edit)]},
     }).encode()  # fmt: skip
     for length in (0, 1, len(payload) // 2, len(payload) - 1):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triage.hosts.rights import REFUSED, as_ours, as_owner, as_service, command_in
-from triage.patching.owner import Refused, account_of, owned
+from triage.remote.owner import Refused, account_of, owned
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 SVC, EVE = 61_234, 61_235  # no such accounts

@@ -242,7 +242,8 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[PatchChange], target:
     from triage.patching.model import PlanState
 
     unit = ("--unit", target.unit) if target.unit else ()
-    restart = f"restart the service to run it: {next_command.reaching(next_command.command('verify', host, *unit), host)}"
+    command = next_command.reaching(next_command.command("verify", host, *unit), host)
+    restart = f"restart the service to run it: {command}"
     if is_directory(host):
         host, restart = "local", "restart what runs from it"
     status = next_command.reaching(next_command.command("patch", "status", host), host)
