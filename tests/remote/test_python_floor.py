@@ -16,6 +16,7 @@ from triage.evidence.catalogue.python import PythonTree
 
 PACKAGE = Path(__file__).parents[2] / "triage" / "remote"
 AGENTS = {
+    "owner.py": 6,
     "patch_agent.py": 6,
     "patch_observer.py": 6,
     "load_agent.py": 7,
