@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import shutil
 import subprocess
@@ -167,3 +168,13 @@ def test_an_account_changes_only_what_it_may(place: Path) -> None:
     directory.chmod(0o777)
     with pytest.raises(Refused, match="more than one account"), owned(str(directory), True):
         mine.write_text("z")
+
+
+@pytest.mark.parametrize(("group", "expected"), [("staff", 0), ("nogroup", 65534)])
+def test_a_group_that_nobody_is_in_shares_nothing(place: Path, group: str, expected: int) -> None:
+    """Debian's `staff` may write in /usr/local; `nogroup` is the group of an account."""
+    python = environment_of(place, 0)
+    os.chown(Path(python).parent, 0, grp.getgrnam(group).gr_gid)
+    Path(python).parent.chmod(0o2775)
+    assert who(as_owner((python,), (python, *WHO))) == expected
+    assert bool(account_of(python)[2]) is bool(expected)

@@ -26,8 +26,9 @@ SYSTEM = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Interpreters that run our own programs where the service's is another account's."""
 
 # `uid`, `gid`, `whose` (a path) of the account that owns something on the way; `shared`: what more than one
-# may change. On Ubuntu the daemon of syslog may write in /var/log; it writes what is in it anyway. The name
-# of an owner is asked of ls: an old `id` does not know numbers.
+# may change. A group that nobody is in, as Debian's `staff`, shares nothing. On Ubuntu the daemon of syslog
+# may write in /var/log; it writes what is in it anyway. The name of an owner is asked of ls: an old `id` does
+# not know numbers.
 _WALK = """
 judge() {
     found=$(ls -ldn "$1" 2>/dev/null) || return 1;
@@ -41,11 +42,16 @@ judge() {
         ????????w*) shared=$1 ;;
         ?????w*)
             if [ "$1" = /var/log ]; then return 0; fi;
-            if [ "$4" = 0 ]; then case $5$2 in 0*+) shared=$1 ;; 0*) ;; *) shared=$1 ;; esac;
+            if [ "$4" = 0 ]; then
+                case $5$2 in *+) shared=$1 ;; *) [ "$5" = 0 ] || empty "$5" || shared=$1 ;; esac;
             elif [ "$5" != "$(own_group "$1")" ]; then shared=$1; fi ;;
     esac;
 };
 name_of() { set -f; set -- $(ls -ld "$1" 2>/dev/null); set +f; echo "$3"; };
+empty() {
+    case $(getent group "$1" 2>/dev/null) in *:) ;; *) return 1 ;; esac;
+    ! getent passwd | cut -d: -f4 | grep -qx "$1";
+};
 own_group() { id -g -- "$(name_of "$1")" 2>/dev/null; };
 walk() {
     rest=$1; at=; hops=0;

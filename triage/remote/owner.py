@@ -8,6 +8,7 @@ where the agent is not root.
 """
 
 import contextlib
+import grp
 import os
 import pwd
 import stat
@@ -80,8 +81,19 @@ def is_shared(entry: "str", found: "os.stat_result") -> "bool":
         return True
     if not mode & stat.S_IWGRP:
         return False
-    own = 0 if found.st_uid == 0 else group_of(found.st_uid)
-    return found.st_gid != own or has_list(entry)
+    if has_list(entry):
+        return True
+    if found.st_uid == 0:
+        return found.st_gid != 0 and not is_empty(found.st_gid)
+    return found.st_gid != group_of(found.st_uid)
+
+
+def is_empty(gid: "int") -> "bool":
+    """Whether nobody is in a group: Debian's `staff`, which may write in /usr/local, is one."""
+    try:
+        return not grp.getgrgid(gid).gr_mem and all(each.pw_gid != gid for each in pwd.getpwall())
+    except KeyError:
+        return False
 
 
 def has_list(entry: "str") -> "bool":
