@@ -24,10 +24,12 @@ class ScriptedHost:
     name: str = "gpu01"
     address: str = "ops@gpu01:22"
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    sent: list[tuple[str, ...]] = field(default_factory=list)  # with what puts other rights around them
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30, limit: int = 1 << 26
     ) -> Output:
+        self.sent.append(tuple(argv))
         argv = command_in(argv)
         self.asked.append(argv)
         if argv[0] in ("cat", "tail", "readlink") or "read-source" in argv:

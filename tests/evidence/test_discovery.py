@@ -26,7 +26,10 @@ from triage.evidence.catalogue import (
 from triage.evidence.discovery.deployments import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.log_sources import first_asked
+from triage.evidence.model import Unanswered
 from triage.hosts import Output, open_connection
+from triage.hosts.rights import NAME
+from triage.rules.checkpoint import checkpoint_of
 
 PYTHON = "/opt/venv/bin/python"
 ROOT = "/opt/venv/lib/python3.11/site-packages/sglang"
@@ -325,6 +328,22 @@ def test_a_start_script_has_arguments_and_settings_and_a_directory(dead: Scripte
     (found,) = discover(dead.evidence)
     assert (found.python, found.package_root, found.model) == (PYTHON, ROOT, "/srv/k2")
     assert str(found.layout) == "tp2 pp8"
+
+
+def test_for_root_what_a_service_names_is_read_as_its_user(dead: ScriptedHost) -> None:
+    """It may name a file that it may not read: `source /root/x.env`, `--config /root/x.yaml`, a model."""
+    starting(dead, "/opt/run/start.sh", WorkingDirectory="/opt", User="svc")
+    dead.commands["id -un"] = "root\n"
+    dead.files["/opt/run/start.sh"] = (
+        "#!/bin/bash\nsource /root/secret.env\n"
+        f"exec {PYTHON} -m sglang.launch_server --model-path /root/model --config /root/c.yaml\n"
+    )
+    (found,) = discover(dead.evidence)
+    with pytest.raises(Unanswered):
+        checkpoint_of(dead.evidence, found, found.model).config()
+    named = {words[-1]: words[4:6] for words in dead.sent if words[3:4] == (NAME,) and words[-1][:1] == "/"}
+    paths = ("/opt/run/start.sh", "/root/secret.env", "/root/c.yaml", "/root/model/config.json")
+    assert {path: named[path] for path in paths} == dict.fromkeys(paths, ("service", "svc"))
 
 
 @pytest.mark.parametrize(

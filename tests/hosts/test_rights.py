@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from triage.evidence.catalogue import ReadFile
+from triage.evidence.live import LiveEvidence
+from triage.hosts.local import LocalConnection
 from triage.hosts.rights import REFUSED, as_ours, as_owner, as_service, command_in
 from triage.remote.owner import Refused, account_of, owned
 
@@ -178,3 +181,15 @@ def test_a_group_that_nobody_is_in_shares_nothing(place: Path, group: str, expec
     Path(python).parent.chmod(0o2775)
     assert who(as_owner((python,), (python, *WHO))) == expected
     assert bool(account_of(python)[2]) is bool(expected)
+
+
+def test_root_reads_for_an_account_what_the_account_may_read(place: Path) -> None:
+    """As one that a start script of the account sources."""
+    secret = place / "secret.env"
+    secret.write_text("KEY=1\n")
+    secret.chmod(0o600)
+    evidence = LiveEvidence(LocalConnection())
+    answer = evidence.ask(ReadFile(str(secret), "daemon"))
+    assert (answer.value, "Permission denied" in answer.missing) == (None, True)
+    assert LiveEvidence(LocalConnection()).ask(ReadFile(str(secret))).value == "KEY=1\n"
+    assert ReadFile(str(secret), "daemon").key == ReadFile(str(secret)).key

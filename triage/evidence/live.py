@@ -11,7 +11,7 @@ from triage.evidence.catalogue.process import WhoAmI
 from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Command, Connection, Joining, LostError, Output
-from triage.hosts.rights import as_owner
+from triage.hosts.rights import as_service
 
 T = TypeVar("T")
 PATIENCE = 4
@@ -92,9 +92,12 @@ class LiveEvidence:
         return Recorded(query.key, command, text, partial=output.cut, source=query.is_source)
 
     def _rightly(self, query: Query[Any], argv: tuple[str, ...]) -> tuple[str, ...]:
-        """A command as the host is to run it: for root, what is of another account as that account."""
+        """A command as the host is to run it: for root, what is of another account, or was named by
+        one, as that account."""
         places = query.places()
-        return as_owner(places, argv) if places and self.ask(WhoAmI()).value == "root" else argv
+        if not places or self.ask(WhoAmI()).value != "root":
+            return argv
+        return as_service(query.account(), places, argv)
 
     def _run(self, query: Query[Any], argv: tuple[str, ...]) -> Output:
         words = self._rightly(query, argv)

@@ -59,6 +59,10 @@ class Query(Generic[T]):
         owner does it."""
         return ()
 
+    def account(self) -> str:
+        """The account that named the places, as whom root looks at them; "" where it is not one's choice."""
+        return ""
+
     @property
     def is_source(self) -> bool:
         """Whether the answer is program text, in which only unmistakable secrets may be replaced."""
@@ -77,7 +81,7 @@ class Query(Generic[T]):
     @property
     def key(self) -> str:
         """Stable identity of the question, used by caches and cases."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.compare}
         return f"{self.name} {json.dumps(fields, sort_keys=True, default=str)}"
 
 

@@ -30,13 +30,14 @@ MAX_BYTES = 1 << 50
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`name` is a path or a name of the hub, `environment` and `container` those of the service."""
+    """`name` is a path or a name of the hub, `environment`, `container` and `user` those of the service."""
 
     evidence: Evidence
     name: str
     environment: Mapping[str, str]
     revision: str = "main"
     container: tuple[Tool, str] | None = None
+    user: str = ""
 
     def directory(self) -> str:
         """Raises Unanswered."""
@@ -71,7 +72,7 @@ class Checkpoint:
         directory = self.directory()
         if self.container:
             raise Unanswered(f"the size of the weights in {directory} of the container is not asked for")
-        files = self.evidence.ask(ListDirectory(directory)).require()
+        files = self.evidence.ask(ListDirectory(directory, self.user)).require()
         sizes = [file.size for file in files if file.kind == "file" and file.name.endswith(".safetensors")]
         if not sizes:
             raise Unanswered(f"{directory} holds no weight files, or links to them")
@@ -82,7 +83,7 @@ class Checkpoint:
         return f"{self.directory()}/{name}"
 
     def _read(self, path: str) -> str:
-        return self.evidence.ask(file_in(self.container, path)).require()
+        return self.evidence.ask(file_in(self.container, path, self.user)).require()
 
     def _json(self, name: str) -> Mapping[str, Any]:
         path = self.path(name)
@@ -106,4 +107,5 @@ class Checkpoint:
 def checkpoint_of(evidence: Evidence, deployment: Deployment, name: str, revision: str = "") -> Checkpoint:
     """The model of a service; a revision that cannot be one counts as `main`."""
     given = revision if _REVISION.fullmatch(revision) else "main"
-    return Checkpoint(evidence, name, deployment.environment, given, container_of(deployment))
+    container = container_of(deployment)
+    return Checkpoint(evidence, name, deployment.environment, given, container, deployment.user)

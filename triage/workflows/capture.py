@@ -115,5 +115,5 @@ def _for_a_bug_report(deployment: Deployment) -> Iterator[Query[Any]]:
         yield from (ProcessArguments(deployment.main_pid), ProcessEnvironment(deployment.main_pid))
     if deployment.model.startswith("/"):
         if not deployment.container:
-            yield from (DiskFree(deployment.model), ListDirectory(deployment.model))
+            yield from (DiskFree(deployment.model), ListDirectory(deployment.model, deployment.user))
         yield file_in(container_of(deployment), f"{deployment.model}/config.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from triage.common.json import parse_json
@@ -22,6 +22,9 @@ class ReadFile(Query[str]):
     Whoever may write into a tree can make a link in it to a file that only we may read. Program text and
     settings (`ALIKE`) are read through links to files of the same kind, as uv and conda make them, and JSON
     only where it is JSON: the caches of models link to files that are named by their hashes.
+
+    `reader` is the account of the service whose script, setting or model names the file: root reads it as
+    that account, which may name a file that it may not read.
     """
 
     name: ClassVar[str] = "read-file"
@@ -31,6 +34,10 @@ class ReadFile(Query[str]):
     limit: ClassVar[int] = MAX_FILE
 
     path: str
+    reader: str = field(default="", compare=False)
+
+    def account(self) -> str:
+        return self.reader
 
     def argv(self) -> tuple[str, ...]:
         return read_command(self.path)
@@ -104,6 +111,11 @@ class TailLog(TailFile):
     name: ClassVar[str] = "tail-log"
     purpose: ClassVar[str] = "read the log file to which a start script sends what its service says"
 
+    reader: str = field(default="", compare=False)
+
+    def account(self) -> str:
+        return self.reader
+
     def argv(self) -> tuple[str, ...]:
         return ("sh", "-c", _LOG, "tail-log", str(TAIL), self.path)
 
@@ -147,6 +159,10 @@ class ListDirectory(Query[tuple[DirectoryEntry, ...]]):
     limit: ClassVar[int] = 2 * MEBI
 
     path: str
+    reader: str = field(default="", compare=False)
+
+    def account(self) -> str:
+        return self.reader
 
     def argv(self) -> tuple[str, ...]:
         # a path that begins with - would be an option of find

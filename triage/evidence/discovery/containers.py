@@ -214,10 +214,10 @@ def details_of(evidence: Evidence, tool: Tool, id: str) -> Container | None:
     return next((each for each in known if each.id == id), None)
 
 
-def file_in(container: tuple[Tool, str] | None, path: str) -> Query[str]:
-    """What reads a text file of the container, or of the host where there is none."""
+def file_in(container: tuple[Tool, str] | None, path: str, reader: str = "") -> Query[str]:
+    """What reads a text file of the container; where there is none, of the host, as the account `reader`."""
     if container is None:
-        return ReadFile(path)
+        return ReadFile(path, reader)
     tool, id = container
     if tool == "crictl" or tool == "kubectl":
         return ReadPodFile(tool, id, path)

@@ -76,7 +76,9 @@ def with_launch(evidence: Evidence, deployment: Deployment, launch: Launch, user
     environment = {**deployment.environment, **relevant(launch.environment)}
     directory = posixpath.join(deployment.working_directory, launch.working_directory).rstrip("/") or "/"
     arguments, loose = parse_arguments(launch.engine, launch.arguments)
-    in_file, unread = _in_engine_file(evidence, launch.engine, arguments.get("config", ""), directory)
+    in_file, unread = _in_engine_file(
+        evidence, launch.engine, arguments.get("config", ""), directory, deployment.user
+    )
     if loose:
         in_file.pop("model", None)
     arguments = {**in_file, **arguments}
@@ -88,7 +90,7 @@ def with_launch(evidence: Evidence, deployment: Deployment, launch: Launch, user
         environment=MappingProxyType(environment),
         working_directory=directory,
         log_file=posixpath.join(deployment.working_directory, launch.output) if launch.output else "",
-        python=_python(evidence, launch, environment, directory),
+        python=_python(evidence, launch, environment, directory, deployment.user),
         arguments=MappingProxyType(arguments),
         layout=layout_of(launch.engine, arguments),
         model=model_of(arguments, loose),
@@ -108,7 +110,7 @@ def expected_tree(deployment: Deployment, argv: Sequence[str], users: Users) -> 
 
 
 def _in_engine_file(
-    evidence: Evidence, engine: Engine, name: str, directory: str
+    evidence: Evidence, engine: Engine, name: str, directory: str, user: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The arguments in the file that `--config` names, and what is to be said where it cannot be read."""
     if not name:
@@ -116,7 +118,7 @@ def _in_engine_file(
     path = posixpath.join(directory, name)
     if not path.endswith((".yaml", ".yml")):  # as both engines have it
         return {}, (f"what --config {path} sets is not known: it is called neither .yaml nor .yml",)
-    answer = evidence.ask(ReadFile(path))
+    answer = evidence.ask(ReadFile(path, user))
     try:
         if answer.value is None:
             raise ValueError(answer.missing)
@@ -125,12 +127,14 @@ def _in_engine_file(
         return {}, (f"what --config {path} sets is not known: {error}",)
 
 
-def _python(evidence: Evidence, launch: Launch, environment: Mapping[str, str], directory: str) -> str:
+def _python(
+    evidence: Evidence, launch: Launch, environment: Mapping[str, str], directory: str, user: str
+) -> str:
     """The interpreter's path: as it was started, found on PATH, or named by a console script."""
     if launch.python:
         return _on_path(evidence, launch.python, environment, directory)
     script = _on_path(evidence, launch.script, environment, directory)
-    text = evidence.ask(ReadFile(script)).value if script else None
+    text = evidence.ask(ReadFile(script, user)).value if script else None
     match = _SHEBANG.search(text[:1000]) if text and text.startswith("#!") else None
     return match[0] if match else ""
 

@@ -48,7 +48,7 @@ def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSourc
     """
     named = deployment.log_file  # the shell sends it there, whatever the unit says
     path = _of_process(evidence, deployment) or ("" if named else _of_unit(evidence, deployment))
-    query = TailFile(path) if path else TailLog(named)
+    query = TailFile(path) if path else TailLog(named, deployment.user)
     if not query.path.startswith("/"):
         return None
     return read_log_file(evidence, query, runs, deployment.started if runs == 1 else "")

@@ -68,7 +68,7 @@ def _script_launch(
     evidence: Evidence, unit: Unit, argv: Sequence[str], environment: Mapping[str, str]
 ) -> Launch | None:
     path = _script_of(argv)
-    text, given = evidence.ask(ReadFile(path)).value or "", argv[argv.index(path) + 1 :]
+    text, given = evidence.ask(ReadFile(path, unit.user)).value or "", argv[argv.index(path) + 1 :]
     if not text.startswith("#!"):
         return None
     return recognise_script(text, environment, given, _reader(evidence, unit))
@@ -80,7 +80,7 @@ def _reader(evidence: Evidence, unit: Unit) -> Read:
     def read(name: str) -> str:
         path = posixpath.normpath(posixpath.join(unit.working_directory or "/", name))
         settings = path.endswith(ALIKE) or path.startswith(SETTINGS_IN)
-        return evidence.ask(ReadFile(path)).value or "" if settings else ""
+        return evidence.ask(ReadFile(path, unit.user)).value or "" if settings else ""
 
     return read
 
