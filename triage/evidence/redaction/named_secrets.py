@@ -44,12 +44,22 @@ _SURE = {
     "passwd": "",
     "passphrase": "s?",
     "credential": "s?(?:[_-]?(?:key|id))?",
+    "passcode": "s?",
     "authorization": "",
+    **dict.fromkeys(
+        ("passwort", "kennwort", "contraseña", "contrasena", "senha", "wachtwoord", "пароль", "密码", "密碼"),
+        "",
+    ),
+    **dict.fromkeys(("パスワード", "비밀번호", "hasło", "heslo", "parola"), ""),
+    **dict.fromkeys(("lösenord", "adgangskode", "passord", "salasana", "şifre", "jelszó"), ""),
+    "mot de passe": "",
+    "parola d'ordine": "",
     "x-amz-signature": "",
     "x-goog-signature": "",
 }
-_DOUBTFUL = {"token": "s?", "key": "s?(?:-data)?", "pass": "", "pwd": "", "pw": "", "auth": "", "creds": ""}
-_VARIABLE = re.compile(r"(?<=_)(?:KEY|PASS|PWD|PW)\b")
+_DOUBTFUL = {"token": "s?", "key": "s?(?:-data)?"}
+_DOUBTFUL |= dict.fromkeys(("pass", "pwd", "pw", "auth", "creds", "cred", "pat", "salt"), "")
+_VARIABLE = re.compile(r"(?<=_)(?:KEY|PASS|PWD|PW|PAT|CRED|SALT)\b")
 _KIND_OF_KEY = re.compile(
     r"(?:api|access|account|admin|anthropic|app|auth|azure|client|encryption|gemini|licen[cs]e|master|ngc"
     r"|openai|private|secret|service|shared|signing|subscription|wandb)[ _-]?\Z",
@@ -62,7 +72,7 @@ _RANDOM = (
     rf"[a-z0-9_.~+/-]{{{LONG},{MAX_SECRET}}}={{0,2}}(?![\w.~+/=:(\[-])"
 )
 _MARKS = r"(?=[\s\"'\\:=|>(){\[\]}│])(?:\\{1,3}(?:[nrt]|u[0-9a-f]{4})|[^\w*+/%@#$~;]){1,48}"
-_JOINED = rf"(?:(?:{QUOTES})?{_BLANKS}(?:=>|:=|==|[:=])|>|%3d|&#61;)"
+_JOINED = rf"(?:(?:{QUOTES})?{_BLANKS}(?:=>|:=|==|[:=\uff1a])|>|%3d|&#61;)"
 # `{"name": "HF_TOKEN", "value": "..."}`, also in YAML and XML, and as Python shows it
 _VALUE = rf"(?:{QUOTES})?,?{_LINES}(?:{QUOTES})?value(?:{QUOTES})?{_BLANKS}[:=]"
 _PAIR = rf"{QUOTES},[ \t]{{0,4}}(?={_QUOTED})"  # `(b'x-api-key', b'...')`

@@ -24,20 +24,26 @@ from triage.evidence.redaction.named_secrets import (
     mixed,
     random,
 )
+from triage.evidence.redaction.secret_blocks import in_blocks
 from triage.evidence.redaction.secret_shapes import SHAPES
+from triage.evidence.redaction.service_names import of_services
 from triage.evidence.redaction.word_search import Words
 
 V = TypeVar("V")
 
-MAX_KEY = 20_000  # characters of a private key
 SHORTEST_CRUMB = 8  # characters of a cookie that can be a secret
 
-_KEY_BEGIN, _KEY_END = "PRIVATE KEY-----", "-----END "
 _IN_SHAPES = Words(inside for inside, _ in SHAPES)
-_KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
 
 _BEARER = re.compile(rf"bearer[ \t]{{1,4}}([A-Za-z0-9._~+/=-]{{8,{MAX_SECRET}}})", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"([^\s/@:\"']{0,256}):([^\s/@\"']{1,1024})@")
+_URL_PASSWORD_WITH_SLASH = re.compile(
+    r"([^\s/@:\"']{1,256}):(?!\d{1,5}/)([^\s@\"']{1,256})@(?=[\w.-]{1,253}(?::\d|[/?\s\"']|\Z))"
+)
+MAX_PASSWORD = 128  # characters, of what has no scheme before it
+_USER = re.compile(r"(?<![\w.:/@-])[\w.-]{1,64}:\Z")
+_PLAIN = re.compile(r"[^\s/@\"'<>]{6,}")
+_AT_HOST = re.compile(r"(?!sha\d)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}(?::\d|\.[a-z]{2,24}\b)")
 _URL_TOKEN = re.compile(r"([A-Za-z0-9_.~-]{20,1024})@")
 
 # Where nothing but the place says that it is a secret; it has to look like one, too.
@@ -48,6 +54,7 @@ _PLACES = {
     for inside, pattern in (
         ("pass", rf"pass(?:word|wd|phrase)(?:[ \t]{{1,4}}is)?[ \t]{{1,4}}({TOKEN})"),
         ("requirepass", rf"requirepass[ \t]{{1,4}}{_ARGUMENT}"),
+        ("pass ", rf"-(?:dest|src)?(?:store|key)pass[ \t]{{1,4}}{_ARGUMENT}"),
         ("sshpass", rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_ARGUMENT}"),
         ("curl", rf"curl\b{_OPTIONS}(?:-u|--user)[= \t]{{1,4}}[\"']?[^\s:\"']{{1,128}}:{_ARGUMENT}"),
         ("mysql", rf"mysql[a-z]{{0,16}}\b{_OPTIONS}-p([^\s\"'\\]{{1,1024}})"),
@@ -84,9 +91,9 @@ class Redactor:
     def redact(self, text: str, source: bool = False) -> str:
         """`text` without secrets. In program text (`source`) only unmistakable shapes are replaced:
         `token = get_token()` is code there, and must stay what it is."""
-        spans = [*_shapes(text), *_private_keys(text)]
+        spans = [*_shapes(text), *in_blocks(text)]
         if not source:
-            spans += [*announced(text), *_placed(text), *_in_urls(text)]
+            spans += [*announced(text), *of_services(text), *_placed(text), *_in_urls(text)]
         return self.replace(text, spans, "token")
 
     def replace(self, text: str, spans: Iterable[Span], kind: str) -> str:
@@ -120,31 +127,27 @@ def _begins(text: str, at: int) -> bool:
     return not before or not before.isascii() or not (before.isalnum() or before in "_-")
 
 
-def _private_keys(text: str) -> Iterator[Span]:
-    """From BEGIN to END; where other text stands between (one log entry a line), the long base64 runs."""
-    at = text.find(_KEY_BEGIN)
-    while at >= 0:
-        start = at + len(_KEY_BEGIN)
-        end = text.find(_KEY_END, start, start + MAX_KEY)
-        stop = end if end >= 0 else min(len(text), start + MAX_KEY)
-        body = text[start:stop]
-        if end >= 0 and '"' not in body:
-            yield start, stop
-        else:
-            yield from ((start + match.start(), start + match.end()) for match in _KEY_BODY.finditer(body))
-        at = text.find(_KEY_BEGIN, stop)
-
-
 def _in_urls(text: str) -> Iterator[Span]:
     """`user:password@` and `token@`."""
     at = text.find("://")
     while at >= 0:
-        match = _URL_PASSWORD.match(text, at + 3) or _URL_TOKEN.match(text, at + 3)
+        match = (
+            _URL_PASSWORD.match(text, at + 3)
+            or _URL_TOKEN.match(text, at + 3)
+            or _URL_PASSWORD_WITH_SLASH.match(text, at + 3)
+        )
         if match and len(match[1]) >= LONG and random(match[1]):
             yield match.span(1)
-        if match and match.re is _URL_PASSWORD and not match[2].startswith("<"):
+        if match and match.re is not _URL_TOKEN and not match[2].startswith("<"):
             yield match.span(2)
         at = text.find("://", match.end() if match else at + 3)
+    at = text.find("@")
+    while at >= 0:
+        start = text.rfind(":", max(0, at - MAX_PASSWORD), at) + 1
+        is_joined = start and _PLAIN.fullmatch(text, start, at) and _AT_HOST.match(text, at + 1)
+        if is_joined and random(text[start:at]) and _USER.search(text, max(0, start - 66), start):
+            yield start, at
+        at = text.find("@", at + 1)
 
 
 def _placed(text: str) -> Iterator[Span]:
