@@ -8,7 +8,8 @@ import pytest
 
 from tests.rules.test_load import GOOD
 from triage.common.errors import UsageError
-from triage.rules import load
+from triage.engines import UNKNOWN
+from triage.rules import cache, load
 from triage.rules.load import load_rules
 
 
@@ -74,3 +75,10 @@ def test_nothing_is_lost_where_it_cannot_be_kept(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
     assert load_rules()
+
+
+def test_another_engine_is_another_state(kept, monkeypatch):
+    load_rules()
+    monkeypatch.setattr(cache, "ENGINES", {**cache.ENGINES, "another": UNKNOWN})
+    load_rules()
+    assert len(list(kept.glob("rules-*.json"))) == 2

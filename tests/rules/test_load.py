@@ -37,6 +37,12 @@ def test_a_rule_of_ones_own(tmp_path):
         ("{exception: ValueError}", "{exception: 'Value(Error'}", "exception: .*not a regular expression"),
         ("{exception: ValueError}", "{engine: sglang}", "signatures.0.engine"),
         ("{exception: ValueError}", "{}", "needs at least one of"),
+        ("role: cause", "role: cause\nengine: tgi", "engine: .*no engine 'tgi'; there are sglang, vllm"),
+        (
+            "explanation: because",
+            "explanation: because\nremedies: [{kind: setting, id: a, summary: b, set: {tgi: --x}}]",
+            "remedies.0.*no engine 'tgi'; there are sglang, vllm",
+        ),
         ("title: a title", "", "title"),
         ("id: my-rule", "id: My Rule", "id"),
         ("id: my-rule", "id: [", "not YAML"),

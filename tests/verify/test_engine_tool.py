@@ -17,6 +17,8 @@ import pytest
 
 from tests.verify.server import FakeServer
 from triage.common.errors import RefusedError, UnreachableError
+from triage.engines import engine_named
+from triage.engines.sglang import SGLANG
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.remote import tool_agent
@@ -196,7 +198,12 @@ def test_it_ends_when_its_time_is_up_with_all_that_it_started(engine: Engine, tm
 @pytest.mark.parametrize("how", ["Ctrl-C", "nobody reads", "killed"])
 def test_it_ends_with_who_started_it(engine: Engine, tmp_path: Path, how: str):
     deployment = engine(HANGS)
-    job = {"commands": [command_of(deployment, ONE, "x")], "environment": {}, "pid": None, "timeout": 600}
+    job = {
+        "commands": [command_of(SGLANG.benchmark, deployment, ONE, "x")],
+        "environment": {},
+        "pid": None,
+        "timeout": 600,
+    }
     argv = [sys.executable, "-I", "-S", "-B", str(tool_agent.__file__)]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, start_new_session=True) as runner:
@@ -259,7 +266,14 @@ def test_how_vllm_is_asked():
         model="org/model",
         arguments={"tokenizer": "/models/t", "trust-remote-code": ""},
     )
-    words = " ".join(command_of(deployment, LoadShape(20, 256, (10, 30), (5, 7), rate=2.5), "served"))
+    words = " ".join(
+        command_of(
+            engine_named(deployment.engine).benchmark,
+            deployment,
+            LoadShape(20, 256, (10, 30), (5, 7), rate=2.5),
+            "served",
+        )
+    )
     assert words.startswith("/venv/bin/python -m vllm.entrypoints.cli.main bench serve --backend openai ")
     for part in (
         "--base-url http://[::1]:8000",

@@ -183,6 +183,7 @@ def _diagnose_all(
 
 def _write_bug_report(report: Report, path: Path) -> None:
     from triage.common.files import write_atomically
+    from triage.engines import engine_named
     from triage.report import bugreport
     from triage.report.safe import safe_line
 
@@ -190,7 +191,7 @@ def _write_bug_report(report: Report, path: Path) -> None:
         print("no incident, so no bug report was written", file=sys.stderr)
         return
     write_atomically(path, bugreport.bug_report(report).encode("utf-8", "backslashreplace"))
-    tracker = bugreport.TRACKERS.get(report.deployment.engine, "the engine's tracker")
+    tracker = engine_named(report.deployment.engine).tracker
     print(f"wrote {safe_line(str(path))}: read it once, then file it at {tracker}", file=sys.stderr)
 
 

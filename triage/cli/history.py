@@ -31,7 +31,7 @@ def history(
         typer.Option(
             "--import",
             metavar="FILE",
-            help="Store a result of sglang.bench_serving, vllm bench serve, guidellm or aiperf for --unit.",
+            help="Store a result of the engine's own benchmark, guidellm or aiperf for --unit.",
             show_default=False,
         ),
     ] = None,

@@ -122,7 +122,8 @@ def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]
 
 def _rates(host: str, deployment: str) -> dict[str, float]:
     """The decode rates that verify and bench measured, by layout; the latest of each."""
-    from triage.evidence.discovery.command_line import engine_of, layout_of
+    from triage.engines import ENGINES
+    from triage.evidence.discovery.command_line import layout_of
     from triage.report.history import figures
     from triage.verify.history import History
     from triage.verify.layouts.bench_progress import BenchProgress
@@ -131,7 +132,6 @@ def _rates(host: str, deployment: str) -> dict[str, float]:
     found = BenchProgress(host, deployment).rates()
     for result in History().read(host, deployment):
         rate = figures(result)["decode_rate"] if result.metrics else None
-        engine = engine_of(result.engine)
-        if rate is not None and engine:
-            found[name_of(layout_of(engine, result.arguments))] = rate
+        if rate is not None and result.engine in ENGINES:
+            found[name_of(layout_of(result.engine, result.arguments))] = rate
     return found

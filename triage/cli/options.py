@@ -70,7 +70,7 @@ LogFormatOption = Annotated[
     str,
     typer.Option(
         "--log-format",
-        help="The layers of the log's lines, outermost first: `journal,vllm`. Else they are found out.",
+        help="The layers of the log's lines, outermost first: `journal,native`. Else they are found out.",
         show_default=False,
     ),
 ]

@@ -37,12 +37,13 @@ def list_rules(
     rules: RulesOption = None,
 ) -> None:
     """List the rules: id, category, role, engine, title."""
+    from triage.engines import ENGINES
     from triage.report import rules as report
     from triage.rules.categories import CATEGORIES
     from triage.rules.load import load_rules
 
     _require("category", category, CATEGORIES)
-    _require("engine", engine, ("sglang", "vllm"))
+    _require("engine", engine, tuple(ENGINES))
     _require("role", role, ("cause", "consequence", "benign"))
     found = [
         rule

@@ -47,7 +47,7 @@ def scan(
     ],
     unit: UnitOption = "",
     package_root: Annotated[
-        str, typer.Option(help="The package's directory on the host, `.../site-packages/sglang`.")
+        str, typer.Option(help="The package's directory on the host, `.../site-packages/PACKAGE`.")
     ] = "",
     python: Annotated[str, typer.Option("--python", help="The host's interpreter.")] = "",
     patches: Annotated[

@@ -182,7 +182,7 @@ class Deployment:
     """
 
     name: str  # what to call it: the unit, the container, or `pid 4711`
-    engine: Literal["sglang", "vllm", ""] = ""
+    engine: str = ""  # the name of one of `triage.engines`
     manager: Literal["systemd", "systemd-user", "process", "docker", "podman", "crictl", "kubectl", ""] = ""
     unit: str = ""
     state: str = ""  # systemd's ActiveState, `running` for a plain process

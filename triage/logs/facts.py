@@ -4,96 +4,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+
+from triage.engines import ENGINES
 
 LIMIT = 65_536
-"""Characters of a banner line that are read: SGLang's is about ten thousand long."""
+"""Characters of a banner line that are read: one can be ten thousand long."""
+
+BEGINNING = 400
+"""Characters of a line in which words that tell the engine count."""
+
+_LOGS = {name: engine.log for name, engine in ENGINES.items()}
 
 # as the log spells it -> as a fact is called
 _KEYS = {
-    "pp_size": "pp_size",
-    "tp_size": "tp_size",
-    "dp_size": "dp_size",
-    "ep_size": "ep_size",
-    "ep_num_redundant_experts": "ep_num_redundant_experts",
-    "nnodes": "nnodes",
-    "node_rank": "node_rank",
-    "pipeline_parallel_size": "pp_size",
-    "tensor_parallel_size": "tp_size",
-    "data_parallel_size": "dp_size",
-    "attention_backend": "attention_backend",
-    "model_path": "model_path",
-    "model": "model_path",
-    "served_model_name": "served_model_name",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "quantization": "quantization",
-    "device": "device",
-    "port": "port",
-    "context_length": "context_length",
-    "max_model_len": "context_length",
-    "enable_dp_attention": "enable_dp_attention",
-    "enforce_eager": "enforce_eager",
-    "num_hidden_layers": "num_hidden_layers",
-    "mem_fraction_static": "mem_fraction_static",
-    "gpu_memory_utilization": "gpu_memory_utilization",
+    **{
+        name: name
+        for name in (
+            *("nnodes", "node_rank", "attention_backend", "served_model_name", "kv_cache_dtype"),
+            *("quantization", "device", "port", "num_hidden_layers"),
+        )
+    },
+    **{name: fact for log in _LOGS.values() for name, fact in log.arguments.items()},
 }
 _PAIR = re.compile(
     r"(?<![\w.])'?("
     + "|".join(_KEYS)
     + r")(?:'?: |=)(?:'([^'\n]{0,1000})'|\"([^\"\n]{0,1000})\"|(?:\['([^'\n]{0,200})'\])|([\w.+-]{1,200}))"
 )
-_VERSION = re.compile(
-    r"Initializing a V\d LLM engine \(v([\w.+-]{1,60})\)|vLLM API server version ([\w.+-]{1,60})|"
-    r"^[\s▀▄█]{0,60}version (\d[\w.+-]{0,60})$|\bsglang[ =:]{1,3}v?(\d+\.\d[\w.+-]{0,40})"
+_VERSIONS = [(name, version) for name, log in _LOGS.items() for version in log.versions]
+_VERSION = re.compile("|".join(version.pattern for _, version in _VERSIONS))
+_FACTS = [fact for log in _LOGS.values() for fact in log.facts]
+_READY = tuple(ready for log in _LOGS.values() for ready in log.ready)
+_PHASES = [phase for log in _LOGS.values() for phase in log.phases]
+
+BANNERS = {banner: name for name, log in _LOGS.items() for banner in log.banners}
+"""What an engine says at a start -> the engine's name."""
+
+_ARGUMENT_LINES = {words: name for name, log in _LOGS.items() for words in log.argument_lines}
+READY = tuple(ready.text for ready in _READY)
+NEEDLES: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        (
+            *BANNERS,
+            *_ARGUMENT_LINES,
+            *(words for phase in _PHASES for words in phase.lines),
+            *READY,
+            *(version.needle for _, version in _VERSIONS if version.needle),
+            *(fact.needle for fact in _FACTS),
+        )
+    )
 )
-_TYPE = re.compile(r"Load weight end\..{0,200}?\btype=(\w{1,100})")
-_MEMORY = (  # in GiB: sglang's GB are such
-    ("free_before_load_gib", re.compile(r"Load weight begin\. avail mem=(\d{1,6}(?:\.\d{1,4})?) GB")),
-    ("free_after_load_gib", re.compile(r"Load weight end\..{0,300}?\bavail mem=(\d{1,6}(?:\.\d{1,4})?) GB")),
-    ("weights_gib", re.compile(r"Load weight end\..{0,300}?\bmem usage=(\d{1,6}(?:\.\d{1,4})?) GB")),
-    ("weights_gib", re.compile(r"Model loading took (\d{1,6}(?:\.\d{1,4})?) GiB")),
-)
-_ARCHITECTURE = re.compile(r"Resolved architectures?: \[?'?(\w{1,100})")
-_UNEVEN = re.compile(r"Hidden layers were unevenly partitioned: \[([\d,\s]{1,400})\]")
 
-PHASES = (
-    "Init torch distributed begin",
-    "Init torch distributed ends",
-    "Load weight begin",
-    "Load weight end",
-    "KV Cache is allocated",
-    "Memory pool end",
-    "Capture cuda graph begin",
-    "Capture cuda graph end",
-    "max_total_num_tokens=",
-    "The server is fired up and ready to roll!",
-    "Initializing a V",
-    "Starting to load model",
-    "Initializing model took",
-    "Loading weights took",
-    "Model loading took",
-    "Warming up model for the compilation",
-    "Warming up done",
-    "Graph capturing finished",
-    "init engine (profile, create kv cache, warmup model)",
-    "Starting vLLM server on",
-    "Starting vLLM API server",
-    "Application startup complete",
-)
-READY = ("The server is fired up and ready to roll!", "Application startup complete")
-
-BANNERS = ("server_args=", "non-default args: ", "vLLM API server version ")
-
-_OTHER = (
-    "SWAKVPool mem usage:",
-    "Initializing a V",
-    "version ",
-    "Resolved architecture",
-    "unevenly partitioned",
-)
-NEEDLES: tuple[str, ...] = (*BANNERS, *PHASES, *_OTHER)
-
-
-STARTS = (b"server_args=ServerArgs(", b"non-default args: ", b"vLLM API server version ")
+STARTS = tuple(words.encode() for log in _LOGS.values() for words in log.starts)
 """What an engine says once at a start; code in tracebacks has no such words."""
 
 
@@ -104,54 +67,38 @@ def starts_in(data: bytes) -> int:
 
 def phase_of(text: str) -> str:
     """The phase that a line announces, "" when it announces none."""
-    for phase in PHASES:
-        if phase in text:
-            return phase.rstrip("=! ")
-    return ""
-
-
-def engine_of(banner: str) -> str:
-    return "sglang" if banner == "server_args=" else "vllm"
+    for phase in _PHASES:
+        told = any(words in text for words in phase.lines)
+        if told and (not phase.pattern or _compiled(phase.pattern).search(text)):
+            return phase.name
+    return next((ready.name for ready in _READY if ready.text in text), "")
 
 
 def banner_of(text: str) -> str:
-    for banner in BANNERS:
-        if banner in text[:400]:
-            return banner
-    return ""
+    """What an engine says at a start, where the line begins with about that; "" for any other line."""
+    return next((banner for banner in BANNERS if banner in text[:BEGINNING]), "")
 
 
 def facts_of(text: str) -> Iterator[tuple[str, str]]:
     """The facts on a line, as (name, value); later and more exact lines may say a name again."""
     version = _VERSION.search(text, 0, 2000)
-    if version is not None:
-        yield "version", next(group for group in version.groups() if group)
-    if "server_args=" in text[:400]:
-        yield "engine", "sglang"
+    owner = ""
+    if version is not None and version.lastindex is not None:
+        yield "version", version[version.lastindex]
+        name, line = _VERSIONS[version.lastindex - 1]
+        owner = name if line.is_own else ""
+    beginning = text[:BEGINNING]
+    engine = next((name for words, name in _ARGUMENT_LINES.items() if words in beginning), "")
+    if engine:
+        yield "engine", engine
         yield from _pairs(text)
-    elif "non-default args: " in text[:400] or "Initializing a V" in text[:400]:
-        yield "engine", "vllm"
-        yield from _pairs(text)
-    elif "vLLM API server version" in text[:400] or (version is not None and version[3]):
-        yield "engine", "vllm"
-    if "SWAKVPool mem usage:" in text:
-        yield "kv_pool", "SWAKVPool"
-    elif "KV Cache is allocated" in text:
-        if " K size: " in text:
-            yield "kv_pool", "MHATokenToKVPool"
-        elif " KV size: " in text:
-            yield "kv_pool", "MLATokenToKVPool"
-    model = _TYPE.search(text, 0, 2000) or _ARCHITECTURE.search(text, 0, 2000)
-    if model is not None:
-        yield "model_class", model[1]
-    if "Load weight " in text[:400] or "Model loading took" in text[:400]:
-        for name, pattern in _MEMORY:
-            found = pattern.search(text, 0, 2000)
-            if found is not None:
-                yield name, found[1]
-    uneven = _UNEVEN.search(text, 0, 2000)
-    if uneven is not None:
-        yield "layer_partition", uneven[1].replace(" ", "")
+    elif engine := BANNERS.get(banner_of(text), owner):
+        yield "engine", engine
+    for fact in _FACTS:
+        if fact.needle in text:
+            found = _compiled(fact.pattern).search(text, 0, 2000) if fact.pattern else None
+            if found is not None or not fact.pattern:
+                yield fact.name, fact.value or (found[1].replace(" ", "") if found else "")
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -159,6 +106,11 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         value = next((group for group in match.groups()[1:] if group is not None), "")
         if value != "None":
             yield _KEYS[match[1]], value
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def merge(facts: dict[str, str], name: str, value: str) -> None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from triage.engines import ENGINES
 from triage.logs import ranks, roles
 from triage.logs.faults.fingerprint import fingerprint
-from triage.logs.faults.frames import engine_of
+from triage.logs.faults.frames import engine_package
 from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault, Incident, LogReading, LogSource, Phase
 from triage.logs.run import FoundFault, LogRun
@@ -22,16 +23,8 @@ NEAR = timedelta(seconds=120)
 
 OF_PROCESSES = ("oom-kill", "segfault", "trap", "hung-task")
 PROGRAMS = (
-    "python",
-    "sglang",
-    "vllm",
-    "VLLM",
-    "ray::",
-    "pt_",
-    "cuda",
-    "EngineCore",
-    "Worker",
-    "text-generation",
+    *("python", "ray::", "pt_", "cuda", "text-generation"),
+    *(name for engine in ENGINES.values() for name in engine.processes.kernel_names),
 )
 
 
@@ -101,7 +94,7 @@ def _of_engines(runs: list[LogRun]) -> list[LogRun]:
 
 def _is_engine(run: LogRun) -> bool:
     return bool(run.facts or run.ranks or run.phase) or any(
-        engine_of(frame) for found in run.found.values() for frame in found.fault.frames[-50:]
+        engine_package(frame) for found in run.found.values() for frame in found.fault.frames[-50:]
     )
 
 
@@ -166,7 +159,7 @@ def _incident(run: LogRun) -> Incident | None:
     verdict = roles.assign(run)
     facts = dict(run.facts)
     if "engine" not in facts:
-        engines = (engine_of(frame) for fault in verdict.faults for frame in fault.frames[-50:])
+        engines = (engine_package(frame) for fault in verdict.faults for frame in fault.frames[-50:])
         engine = next(filter(None, engines), "")
         if engine:
             facts["engine"] = engine

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from triage.logs.faults.frames import engine_of
+from triage.logs.faults.frames import engine_package
 from triage.logs.faults.weight import Weight
 from triage.logs.model import Fault, Role
 from triage.logs.requests import SENT
@@ -181,8 +181,8 @@ def _why_first(run: LogRun, found: FoundFault, everything: Sequence[FoundFault])
         reasons.append("every other fault of this run is a known consequence")
     else:
         reasons.append("it came first of the faults that can be a cause")
-    if fault.frame is not None and engine_of(fault.frame):
-        reasons.append(f"it was raised in the code of {engine_of(fault.frame)}, not in communication")
+    if fault.frame is not None and engine_package(fault.frame):
+        reasons.append(f"it was raised in the code of {engine_package(fault.frame)}, not in communication")
     if len(fault.ranks) > 1 and fault.count > 1:
         reasons.append(f"{len(fault.ranks)} ranks report the same")
     if any("refers to a cause" in each.weighed.because for each in others):

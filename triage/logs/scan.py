@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from triage.engines import ENGINES
 from triage.logs import facts
 from triage.logs.faults import symptoms
 from triage.logs.faults.dumps import Snapshot
@@ -48,8 +49,10 @@ _SYSTEMD = re.compile(
     r"(?:(?P<unit>[\w@.\\:-]{1,255}\.(?:service|scope))\b|(?P<name>.{1,200}?)\.{1,3}$)"
 )
 _OTHER_UNITS = ("Session ", "User ", "Daily ", "Cleanup ", "Rotate ", "Create ", "Update ", "Message of")
-SERVING = ("Decode batch", "Prefill batch", "Engine 0")
-ANSWERED = '" 200 OK'
+_LOGS = [engine.log for engine in ENGINES.values()]
+SERVING = tuple(words for log in _LOGS for words in log.serving)
+ANSWERED = tuple({log.answered for log in _LOGS if log.answered})
+_ANSWERED_ENDS = tuple(end for _, end in ANSWERED)
 _LOST = re.compile(LOST + r"(?P<count>\d{1,12}) messages from (?:/\S{0,256}/)?(?P<unit>[^\s/]{1,255})$")
 _JOURNALD = frozenset(("systemd-journald", "systemd-journal", "journal"))
 MAX_LOSERS = 64
@@ -165,7 +168,7 @@ class LogScan:
             run.active = True
             if line.author != "manager":
                 run.spoke = line.order
-                if text.startswith(SERVING) or (text.endswith(ANSWERED) and '"POST ' in text):
+                if text.startswith(SERVING) or (text.endswith(_ANSWERED_ENDS) and _answered(text)):
                     run.served = line.time
         hit, more = None, line.identifier == "systemd"
         if any(map(text.__contains__, NEEDLES)):
@@ -213,7 +216,7 @@ class LogScan:
             return any(found.weight <= Weight.CONSEQUENCE for found in run.found.values())
         failing = bool(run.found) or not self._streams.quiet()  # whose end is not in sight
         if banner not in run.banners:
-            return facts.engine_of(banner) not in map(facts.engine_of, run.banners) and (
+            return facts.BANNERS[banner] not in map(facts.BANNERS.get, run.banners) and (
                 failing or run.stopped is not None
             )
         if failing or run.stopped is not None or run.ready or _by_another(run.speaker, _speaker(line)):
@@ -321,6 +324,11 @@ class LogScan:
         kept = run.add(FoundFault(fault, weigh(fault, line.level), line.order, line.phase))
         self._repeats.name(line.shape, kept)
         return True
+
+
+def _answered(text: str) -> bool:
+    """Whether a line tells of a request that was answered."""
+    return any(words in text and text.endswith(end) for words, end in ANSWERED)
 
 
 def _speaker(line: Line) -> Speaker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triage.logs.faults.frames import culprit, engine_of
+from triage.logs.faults.frames import culprit, engine_package
 from triage.logs.faults.traceback import CUT
 from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault
@@ -109,6 +109,6 @@ def _blamed(fault: Fault) -> Fault:
     chain = tuple(_blamed(each) for each in fault.chain)
     members = tuple(_blamed(each) for each in fault.members)
     # a group only gathers what its members raised
-    own = (each.frame for each in members if each.frame is not None and engine_of(each.frame))
+    own = (each.frame for each in members if each.frame is not None and engine_package(each.frame))
     frame = next(own, None) or culprit(fault.frames)
     return replace(fault, frame=frame, chain=chain, members=members)

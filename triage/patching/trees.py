@@ -9,11 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 from triage.common.errors import UsageError
 from triage.common.json import parse_json
+from triage.engines import ENGINES
 from triage.evidence.model import Unanswered
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
 
-PACKAGES = ("sglang", "vllm")
+PACKAGES = tuple(engine.package.name for engine in ENGINES.values() if engine.package.name)
 _PLACES = ("", "python", "src", "Lib/site-packages")
 _INSTALLED = ("lib/python3.*/site-packages", "lib/python3/dist-packages", "local/lib/python3.*/dist-packages")
 

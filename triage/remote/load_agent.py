@@ -8,7 +8,9 @@ time, so that it always ends by itself.
     {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID, "inside": false}    inside: of a container
         -> {"status": 200, "error": "", "foreign": "process 4711, which is older than this start"}
     {"op": "models", ...}    -> {"models": ["tiny"], "error": ""}
-    {"op": "running", ...}   -> {"count": 3, "error": ""}, null where the server does not tell
+    {"op": "running", ..., "paths": ["/metrics", ...], "gauges": [...], "counters": [["num_reqs"], ...]}
+        -> {"count": 3, "error": ""}, null where the server does not tell. The paths are asked in turn; it is
+           the sum of the metrics in `gauges`, or of the first of `counters` whose keys an answer all has
     {"op": "complete", ..., "prompts": [...], "max_tokens": 16, "concurrency": 1, "logprobs": false}
         -> {"model": ..., "api": ..., "ignore_eos": true, "wall": 1.2, "requests": [{..., "text": ...}]}
     {"op": "load", ..., "plan": [[64, 32, 0.5], ...], "concurrency": 4, "seed": 1}
@@ -58,14 +60,7 @@ DETAIL = 300  # characters of a server's own words that are kept
 SO_TIMESTAMPNS = 35  # Linux; the module of Python 3.7 has no name for it
 MAX_LATE = 1.0  # seconds; a program that is later than that has a clock that was set
 
-# Where engines tell how many requests they have: SGLang 0.5.9 and newer; vLLM, SGLang with --enable-metrics;
-# SGLang 0.5.2 to 0.5.20.
-LOADS = ("/v1/loads?include=core", "/metrics", "/get_load")
-COUNTERS = ("num_running_reqs", "num_waiting_reqs"), ("num_reqs",)
-GAUGES = re.compile(
-    rb"^(?:vllm:num_requests_(?:running|waiting)|sglang:num_(?:running|queue)_reqs)"
-    rb"(?:\{[^\n]*\})? ([0-9.e+]{1,20})$"
-)
+GAUGE = re.compile(rb"^([A-Za-z_:][A-Za-z0-9_:]{0,100})(?:\{[^\n]*\})? ([0-9.e+]{1,20})$")
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions", "generate": "/generate"}
 NO_ANSWER = {"prompt_tokens": None, "output_tokens": None, "finish_reason": None, "model": "", "finite": None}
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
@@ -446,21 +441,30 @@ def log_probabilities(told: Any) -> list[Any]:
     )
 
 
-def requests_in(body: bytes) -> int | None:
+def names_in(told: Any) -> list[str]:
+    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+
+
+def requests_in(body: bytes, gauges: list[str], counters: list[list[str]]) -> int | None:
     """How many requests an engine says it has, over all ranks; None where it does not tell."""
-    gauges = [float(found[1]) for found in map(GAUGES.match, body.split(b"\n")) if found]
-    if gauges:
-        return int(sum(gauges))
+    told = [found for found in map(GAUGE.match, body.split(b"\n")) if found]
+    values = [float(found[2]) for found in told if found[1].decode() in gauges]
+    if values:
+        return int(sum(values))
     value = None
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body.decode("utf-8", "replace"), parse_int=bounded_int)
     loads = value.get("loads") if isinstance(value, dict) else value
-    counts = [count_in(load) for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []
+    counts = (
+        [count_in(load, counters) for load in loads if isinstance(load, dict)]
+        if isinstance(loads, list)
+        else []
+    )
     return sum(counts) if counts else None
 
 
-def count_in(load: Json) -> int:
-    for names in COUNTERS:
+def count_in(load: Json, counters: list[list[str]]) -> int:
+    for names in counters:
         if all(is_count(load.get(name)) for name in names):
             return int(sum(load[name] for name in names))
     return 0
@@ -672,11 +676,14 @@ class Agent:
 
     def running(self) -> Json:
         """Requests of everybody in the engine, those that wait for their turn included."""
-        for path in LOADS:
+        gauges, counters = names_in(self.job.get("gauges")), self.job.get("counters")
+        every = [names_in(each) for each in counters] if isinstance(counters, list) else []
+        for path in names_in(self.job.get("paths")):
             exchange = self.send(self.request("GET", path))
             if exchange.error:
                 return {"count": None, "error": exchange.error}
-            count = requests_in(exchange.response.body()) if exchange.response.status == 200 else None
+            body = exchange.response.body() if exchange.response.status == 200 else b""
+            count = requests_in(body, gauges, every)
             if count is not None:
                 return {"count": count, "error": ""}
         return {"count": None, "error": "it does not tell"}

@@ -16,10 +16,6 @@ from triage.report.safe import safe_line
 from triage.rules.diagnosis import Diagnosis
 from triage.workflows.diagnose import DiagnosedIncident, Report
 
-TRACKERS = {
-    "sglang": "https://github.com/sgl-project/sglang/issues",
-    "vllm": "https://github.com/vllm-project/vllm/issues",
-}
 MAX_FRAMES = 60  # of one traceback, the innermost ones
 MAX_FAULTS = 20
 MAX_MESSAGE = 4000  # characters

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from triage import __version__
 from triage.common.errors import TriageError
 from triage.common.files import write_atomically
+from triage.engines import ENGINES
 from triage.rules import schema
 from triage.rules.base import CHECKED
 from triage.rules.schema import Rule
@@ -40,8 +41,8 @@ def remember(files: Sequence[Path], rules: tuple[Rule, ...]) -> None:
 
 
 def _path(files: Sequence[Path]) -> Path:
-    """The name tells the files, their sizes and times, and the shape that rules have in this release."""
-    digest = hashlib.sha256(__version__.encode())
+    """The name tells the files, their sizes and times, and the shape and engines of rules in this release."""
+    digest = hashlib.sha256("\0".join((__version__, *ENGINES)).encode())
     here = Path(schema.__file__)
     shapes = (here.with_name("base.py"), here.with_name("checks.py"), here)
     for file in (*shapes, *files):

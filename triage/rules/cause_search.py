@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from triage.engines import engine_named
 from triage.evidence.log_sources import KERNEL
 from triage.logs.model import Fault
 from triage.rules.context import Context
@@ -17,7 +18,6 @@ from triage.rules.schema import Place
 
 SHOWN = 3  # faults
 MAX_RANKS = 16  # that are named
-ENGINE_PROCESSES = {"sglang": "hit an exception|Traceback", "vllm": "EngineCore|Worker|Traceback"}
 
 
 def findings(places: Iterable[Place], context: Context) -> Iterator[CheckResult]:
@@ -70,7 +70,7 @@ def _worker_log(context: Context) -> Iterator[CheckResult]:
     if told:
         yield _found(f"the engine's processes: {_said(told)}")
         return
-    pattern = ENGINE_PROCESSES.get(context.engine, "Traceback")
+    pattern = engine_named(context.engine).processes.failures
     yield _missing(
         "the engine's processes: this log holds no exception of theirs",
         _journal(context, f"grep -nE {shlex.quote(pattern)} | head -40"),

@@ -51,7 +51,7 @@ class Context:
 
     @property
     def engine(self) -> str:
-        """`sglang`, `vllm`, or "" where neither the deployment nor the log tells."""
+        """The engine's name, "" where neither the deployment nor the log tells."""
         return self.deployment.engine or self.incident.facts.get("engine", "")
 
     @property

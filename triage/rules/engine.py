@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from triage.engines import engine_named
 from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Fault, Incident
 from triage.patching.model import SourceTree
@@ -123,7 +124,7 @@ def _foresee(rule: Rule, context: Context) -> None:
     modules = [module for patch in patches if patch for module in patch.modules]
     is_of_stages = any(isinstance(probe, (Stages, StageOwnsLayer)) for probe in asking)
     if is_of_stages:
-        modules += splits.dealt_out_by(context.engine)
+        modules += splits.dealt_out_by(engine_named(context.engine).pipeline)
     context.foresee(modules, is_of_stages)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, RootModel, model_validator
 
+from triage.engines import ENGINES, require_engine
 from triage.rules.base import Capture, Id, Regex, RulePart
 from triage.rules.checks import Probe
 
@@ -103,15 +104,25 @@ class UpgradeRemedy(RulePart):
     proof: str = ""
 
 
-class PerEngine(RulePart):
-    """A setting as each engine spells it; where one is missing it has none."""
+EngineName = Annotated[str, AfterValidator(require_engine)]
 
-    sglang: str = ""
-    vllm: str = ""
+
+def _of_every_engine(settings: dict[str, str]) -> dict[str, str]:
+    return {name: settings.get(name, "") for name in ENGINES}
+
+
+class PerEngine(RootModel[Annotated[dict[EngineName, str], AfterValidator(_of_every_engine)]]):
+    """A setting as each engine spells it, by the engine's name; "" for one that has none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def of(self, engine: str) -> str:
+        """As this engine spells it; as each does, where the engine is not known."""
+        return self.root.get(engine, str(self))
 
     def __str__(self) -> str:
-        both = ((self.sglang, "SGLang"), (self.vllm, "vLLM"))
-        return ", ".join(f"{text} ({engine})" for text, engine in both if text)
+        told = ((text, ENGINES[name].title) for name, text in self.root.items())
+        return ", ".join(f"{text} ({title})" for text, title in told if text)
 
 
 Computation = Literal[
@@ -203,7 +214,7 @@ class Rule(RulePart):
     title: str
     category: Category
     role: Literal["cause", "consequence", "benign"]
-    engine: Literal["", "sglang", "vllm"] = ""
+    engine: EngineName = ""
     affected: str = ""
     conclusive: bool = False
     fallback: bool = False

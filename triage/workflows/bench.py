@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from triage.common.errors import RefusedError, TriageError, UnreachableError
+from triage.engines import titles
 from triage.evidence.discovery.deployments import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.model import Deployment, Layout
@@ -112,7 +113,7 @@ def bench(
 
 def _require_fit(connection: Connection, deployment: Deployment) -> None:
     if not deployment.unit or not deployment.engine or deployment.manager == "systemd-user":
-        happened = "this is done for SGLang and vLLM as units of the system's own systemd"
+        happened = f"this is done for {titles('and')} as units of the system's own systemd"
     elif deployment.arguments.get("nnodes", "1") not in ("", "1"):
         happened = "it is one of several nodes, which have to change together"
     else:

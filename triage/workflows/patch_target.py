@@ -73,7 +73,7 @@ def find_target(
             "looking for the source of",
             f"{deployment.name} on {connection.name}",
             "the directory of the engine's package is not known",
-            f"triage patch {connection.name} --package-root .../site-packages/sglang --id PATCH",
+            f"triage patch {connection.name} --package-root .../site-packages/PACKAGE --id PATCH",
         )
     root = deployment.package_root.rpartition("/")[0]
     place = place_of(connection, deployment)

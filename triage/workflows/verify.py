@@ -166,7 +166,7 @@ class _VerificationRun:
 
     def _by_tool(self, result: Verification) -> Verification:
         options, deployment, connection = self._options, self._deployment, self._connection
-        shapes, name = shapes_of(options), engine_tool.require(connection, deployment)
+        shapes, name = shapes_of(options), engine_tool.require(connection, deployment).name
         self._on_event(ToolStarted(name, len(shapes)))
         found = engine_tool.measure(
             connection, deployment, shapes, result.model, options.tool_timeout, options.api_key

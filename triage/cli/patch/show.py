@@ -79,7 +79,7 @@ def show(
         bool, typer.Option("--all", help="Those for every fault that the log holds, not only for the last.")
     ] = False,
     package_root: Annotated[
-        str, typer.Option(help="The package's directory on the host, `.../site-packages/sglang`.")
+        str, typer.Option(help="The package's directory on the host, `.../site-packages/PACKAGE`.")
     ] = "",
     python: PythonOption = "",
     ledger: LedgerOption = "",

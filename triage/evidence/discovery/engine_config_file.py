@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triage.evidence.discovery.command_line import Engine, parse_arguments
+from triage.evidence.discovery.command_line import parse_arguments
 
 MAX_CHARACTERS = 256 * 1024
 MAX_ITEMS = 256  # of a list
 _SCALARS = (str, int, float)
 
 
-def arguments_in(engine: Engine, text: str) -> dict[str, str]:
+def arguments_in(engine: str, text: str) -> dict[str, str]:
     """The flags that a file sets, named as `parse_arguments` does. Raises ValueError for another file."""
     from triage.common.yaml import parse_yaml
 

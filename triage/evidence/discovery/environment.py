@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from triage.engines import ENGINES
+
 NAMES = frozenset(
     (
         *(
@@ -22,7 +24,8 @@ NAMES = frozenset(
 )
 PREFIXES = (
     *("CUDA_", "NCCL_", "GLOO_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "PYTHON", "TRITON_", "OMP_", "MKL_"),
-    *("SGLANG_", "SGL_", "VLLM_", "HF_", "TRANSFORMERS_", "FLASHINFER_", "UCX_", "MC_", "RAY_", "HSA_"),
+    *("HF_", "TRANSFORMERS_", "FLASHINFER_", "UCX_", "MC_", "RAY_", "HSA_"),
+    *(prefix for engine in ENGINES.values() for prefix in engine.environment.prefixes),
 )
 _SECRET = re.compile(r"TOKEN(?!S|IZ)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH(?!OR)")
 
@@ -51,8 +54,7 @@ def compile_caches(environment: Mapping[str, str]) -> dict[str, str]:
         "TRITON_CACHE_DIR": ".triton/cache",
         "FLASHINFER_WORKSPACE_BASE": ".cache/flashinfer",
         "TORCH_EXTENSIONS_DIR": ".cache/torch_extensions",
-        "VLLM_CACHE_ROOT": ".cache/vllm",
-        "SGLANG_DG_CACHE_DIR": ".cache/deep_gemm",
+        **{name: path for engine in ENGINES.values() for name, path in engine.environment.caches.items()},
         "CUDA_CACHE_PATH": ".nv/ComputeCache",
         "HF_HOME": ".cache/huggingface",
     }

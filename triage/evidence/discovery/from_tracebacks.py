@@ -6,20 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from triage.evidence.discovery.command_line import Engine
+from triage.engines import ENGINES, Engine, engine_named
 from triage.evidence.model import Deployment, Evidence, Layout
 
 PACKAGES_IN = ("site-packages", "dist-packages")
-# What lies right below an engine's package: by these its directory is known where it runs from a checkout.
-OWN_MODULES: Mapping[str, frozenset[str]] = {
-    "sglang": frozenset(("srt", "lang", "cli", "jit_kernel", "multimodal_gen", "launch_server.py")),
-    "vllm": frozenset(
-        (
-            *("v1", "engine", "entrypoints", "model_executor", "executor", "worker", "distributed"),
-            *("attention", "compilation", "lora", "multimodal", "platforms", "plugins", "spec_decode"),
-        )
-    ),
-}
 
 
 def with_traceback_paths(deployment: Deployment, frame_files: Sequence[str]) -> Deployment:
@@ -28,18 +18,19 @@ def with_traceback_paths(deployment: Deployment, frame_files: Sequence[str]) -> 
     Where the tree is not known it is taken from them; where they lie in another tree, that is a
     disagreement.
     """
-    engines: tuple[Engine, ...] = (deployment.engine,) if deployment.engine else ("sglang", "vllm")
-    roots: dict[str, Engine] = {}
+    known = engine_named(deployment.engine)
+    engines = [engine for engine in ((known,) if known.name else ENGINES.values()) if engine.package.name]
+    roots: dict[str, str] = {}
     for file in frame_files:
         for engine in engines:
             root = _package_root(file, engine)
             if root:
-                roots.setdefault(root, engine)
+                roots.setdefault(root, engine.name)
     if not roots:
         return deployment
     if not deployment.package_root:
-        root, engine = next(iter(roots.items()))
-        return replace(deployment, package_root=root, engine=engine)
+        root, name = next(iter(roots.items()))
+        return replace(deployment, package_root=root, engine=name)
     others = [root for root in roots if not _same_place(root, deployment.package_root)]
     said = tuple(
         f"the traceback's files lie in {root}, but the service would now import {deployment.package_root}"
@@ -58,10 +49,9 @@ def deployment_from_log(
         for size in ("tp", "pp", "dp", "ep")
         if (value := facts.get(f"{size}_size", "")).isdecimal() and len(value) < 6
     }
-    engines: dict[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
     deployment = Deployment(
         name=name,
-        engine=engines.get(facts.get("engine", ""), ""),
+        engine=engine_named(facts.get("engine", "")).name,
         version=facts.get("version", ""),
         arguments=MappingProxyType(arguments),
         layout=Layout(**sizes),
@@ -70,20 +60,20 @@ def deployment_from_log(
     return with_traceback_paths(deployment, frame_files)
 
 
-def _package_root(file: str, engine: str) -> str:
+def _package_root(file: str, engine: Engine) -> str:
     """`/v/lib/python3.11/site-packages/sglang/srt/a.py` -> `/v/lib/python3.11/site-packages/sglang`.
 
     Directories above it can be called like the engine too: a virtual environment, a user's home, a checkout.
     """
-    parts = file.split("/")
+    parts, package = file.split("/"), engine.package.name
     if not file.startswith("/") or not file.endswith(".py"):
         return ""
     installed = [i for i, part in enumerate(parts) if part in PACKAGES_IN]
     if installed:
         at = installed[-1] + 1
-        return "/".join(parts[: at + 1]) if parts[at] == engine and at < len(parts) - 1 else ""
-    own = OWN_MODULES[engine]
-    places = [i for i in range(1, len(parts) - 1) if parts[i] == engine and parts[i + 1] in own]
+        return "/".join(parts[: at + 1]) if parts[at] == package and at < len(parts) - 1 else ""
+    own = engine.package.top_level
+    places = [i for i in range(1, len(parts) - 1) if parts[i] == package and parts[i + 1] in own]
     return "/".join(parts[: places[-1] + 1]) if places else ""
 
 

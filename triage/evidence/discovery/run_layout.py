@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
-from triage.evidence.discovery.command_line import SIZES
+from triage.engines import engine_named
 from triage.evidence.model import Deployment, Layout
 
 MAX_SIZE_DIGITS = 5
@@ -38,7 +38,7 @@ def _layout(deployment: Deployment, facts: Mapping[str, str]) -> Layout:
 def _changed(ran: Deployment, now: Deployment) -> Iterator[str]:
     if not now.arguments:  # it is not known what would be started now
         return
-    for name, flag in SIZES.get(now.engine, {}).items():
+    for name, flag in engine_named(now.engine).command.sizes.items():
         then, today = getattr(ran.layout, name), getattr(now.layout, name)
         if then != today and (name in _ALWAYS_LOGGED or flag in now.arguments):
             yield f"--{flag} {then} then, {today} now"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from triage.common.json import parse_json
+from triage.engines import ENGINES
 from triage.evidence.cases.recorded import Recorded
 from triage.evidence.redaction.named_secrets import Span
 from triage.evidence.redaction.redactor import Redactor
@@ -32,8 +33,7 @@ COMMON = frozenset(
             "centos",
             "rocky",
             "fedora",
-            "sglang",
-            "vllm",
+            *ENGINES,
             "python",
             "pip",
             "conda",

@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from triage.engines import ENGINES
 from triage.logs.model import Frame
 
-ENGINES = (
-    "sglang",
-    "vllm",
-    "vllm_ascend",
-    "sgl_kernel",
-    "lmdeploy",
-    "text_generation_server",
-    "tensorrt_llm",
+ENGINE_PACKAGES = (
+    *(package for engine in ENGINES.values() for package in engine.package.code),
+    *("lmdeploy", "text_generation_server", "tensorrt_llm"),
 )
 
 _PACKAGES = re.compile(r"(?:site|dist)-packages[/\\]")
 _STANDARD = re.compile(r"[/\\]lib(?:64)?[/\\]python\d(?:\.\d{1,2})?[/\\]")
-_CHECKOUT = re.compile(r"(?:^|[/\\])((?:" + "|".join(ENGINES) + r")[/\\])")
+_CHECKOUT = re.compile(r"(?:^|[/\\])((?:" + "|".join(ENGINE_PACKAGES) + r")[/\\])")
 _ACCESSOR = re.compile(
     r"_{0,2}get(?:_\w{1,100}|item__|attr__|attribute__)?$|__call__$|_wrapped_call_impl$|_call_impl$"
 )
@@ -42,10 +38,10 @@ def module_tail(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
-def engine_of(frame: Frame) -> str:
-    """The engine whose package a frame's file is in, "" for other code."""
+def engine_package(frame: Frame) -> str:
+    """The package of an engine that a frame's file is in, "" for other code."""
     package, slash, _ = module_tail(frame.file).partition("/")
-    return package if slash and package in ENGINES else ""
+    return package if slash and package in ENGINE_PACKAGES else ""
 
 
 def _is_library(frame: Frame) -> bool:
@@ -59,7 +55,7 @@ def _does_work(getter: Frame, inmost: Frame | None) -> bool:
         return True
     if inmost is None or getter is inmost or _ACCESSOR.match(inmost.function):
         return bool(_MAKES.match(getter.code.strip()))
-    return not engine_of(inmost)
+    return not engine_package(inmost)
 
 
 def culprit(frames: Sequence[Frame]) -> Frame | None:
@@ -68,7 +64,7 @@ def culprit(frames: Sequence[Frame]) -> Frame | None:
     An accessor that is asked for something absurd is not to blame, its caller is. Without engine code:
     the innermost frame outside libraries, else the innermost one.
     """
-    own = [frame for frame in frames if engine_of(frame)]
+    own = [frame for frame in frames if engine_package(frame)]
     inmost = frames[-1] if frames else None
     for frame in reversed(own):
         if frame.function in _WRAPPERS:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from triage.engines import ENGINES
 from triage.logs.faults import xids
 from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault, FaultKind, Position
@@ -19,6 +20,8 @@ from triage.logs.reading.line import MATCH_LIMIT, NO_RANKS, Line
 from triage.logs.requests import introduces
 
 MAX_MESSAGE = 4000
+_WORKERS = "|".join(name for engine in ENGINES.values() for name in engine.processes.numbered)
+_NUMBERED = rf"(?:{_WORKERS})(\d{{1,6}})$"
 
 UNSIGNED = "the log does not tell who wrote this line: text of a request can look the same"
 
@@ -176,7 +179,7 @@ def _died(symptom: Symptom, line: Line, match: re.Match[str]) -> Hit:
     weight = symptom.weight if type != "SIGTERM" else Weight.CONSEQUENCE  # somebody ended it
     hit = symptom.hit(line, type=type)
     pid, index, worker = part.get("pid"), part.get("index"), part.get("worker") or ""
-    number = _compiled(r"(?:VllmWorker-|scheduler_)(\d{1,6})$").match(worker)
+    number = _compiled(_NUMBERED).match(worker)
     return replace(
         hit,
         fault=replace(hit.fault, pid=int(pid) if pid else None, ranks=NO_RANKS),

@@ -10,20 +10,12 @@ prefix looks like ordinary text has `applies(sample)` and is used only where the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 from triage.common.errors import UsageError
-from triage.logs.formats import (
-    containers,
-    journal,
-    kernel,
-    loggers,
-    native,
-    platforms,
-    sglang,
-    structured,
-    vllm,
-)
+from triage.engines import ENGINES
+from triage.logs.formats import containers, journal, kernel, loggers, native, platforms, structured
 from triage.logs.reading.line import Line
 
 MAX_LAYERS = 8
@@ -41,11 +33,15 @@ class Doubtful(Family, Protocol):
     def applies(self, sample: Sequence[str]) -> bool: ...
 
 
+_OF_ENGINES: Mapping[str, Any] = {
+    name: import_module(f"triage.logs.formats.{name}")
+    for name in (engine.log.format for engine in ENGINES.values())
+    if name
+}
 # where two families could take the same text, the more specific one comes first
 FAMILIES: tuple[object, ...] = (
     structured,
-    sglang,
-    vllm,
+    *_OF_ENGINES.values(),
     native,
     journal,
     kernel,
@@ -55,8 +51,7 @@ FAMILIES: tuple[object, ...] = (
 )
 ERRORS: tuple[str, ...] = (
     *structured.ERRORS,
-    *sglang.ERRORS,
-    *vllm.ERRORS,
+    *(error for family in _OF_ENGINES.values() for error in family.ERRORS),
     *native.ERRORS,
     *kernel.ERRORS,
     *loggers.ERRORS,
@@ -66,8 +61,7 @@ DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Qu
 EXPORT, PRETTY = "journal-export", "journal-pretty"
 NAMES: Mapping[str, object] = {
     "json": structured,
-    "sglang": sglang,
-    "vllm": vllm,
+    **_OF_ENGINES,
     "native": native,
     "journal": journal,
     "kernel": kernel,

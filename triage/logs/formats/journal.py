@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from triage.engines import ENGINES
 from triage.logs.formats import times
 from triage.logs.reading.line import Author, Line
 
@@ -45,7 +46,8 @@ _UNIT = ("UNIT", "USER_UNIT", "_SYSTEMD_USER_UNIT", "_SYSTEMD_UNIT")
 
 PRIORITIES = ("CRITICAL", "CRITICAL", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
 _TITLE_RANKS = re.compile(r"(?:_|\b)((?:DP|PP|PCP|TP|DCP|EP|ATTN_CP|MOE_DP)\d{1,6})(?=_|\b|$)")
-_TITLE = re.compile(r"(?:sglang|VLLM|vllm)::\w{1,80}")
+_TITLES = [title for engine in ENGINES.values() for title in engine.processes.titles]
+_TITLE = re.compile(rf"(?:{'|'.join(map(re.escape, _TITLES))})\w{{1,80}}")
 
 
 def peel(line: Line) -> bool:

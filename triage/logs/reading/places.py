@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from triage.engines import ENGINES
 from triage.logs import facts, formats
 from triage.logs.faults import dumps, symptoms, traceback
 from triage.logs.formats import containers
@@ -29,12 +30,7 @@ VALUES = 1 << 16
 MANY = 1 << 13
 """Places in one stretch of a log after which the whole of it counts as one."""
 
-STOPS = (
-    "SIGTERM received",
-    "Gracefully exiting",
-    "[shutdown] API server: shutdown triggered",
-    "trigger received signal=SIGTERM",
-)
+STOPS = tuple(words for engine in ENGINES.values() for words in engine.log.stopping)
 BOOTS = ("-- Boot ", "-- Reboot --")
 LOST = "Suppressed "
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from triage.common.wording import counted
+from triage.engines import engine_named
 from triage.evidence.catalogue import GpuInventory
 from triage.evidence.model import Unanswered
 from triage.rules.arithmetic import numbers
@@ -62,11 +63,11 @@ def expert_block_size(spec: SettingRemedy, context: Context) -> Computed:
 
 
 def expert_size(spec: SettingRemedy, context: Context) -> Computed:
-    """The largest expert-parallel size that divides the experts; vLLM shares them over tp x dp."""
+    """The largest expert-parallel size that divides the experts, which an engine may share over tp x dp."""
     layout = context.layout
     total = _experts(context) + _redundant(context)
     _require_ranks(layout.tp)
-    if context.engine == "vllm":
+    if engine_named(context.engine).command.expert_switch:
         fit = [size for size in cuts_of(context).sizes(layout.tp) if total % (size * layout.dp) == 0]
     else:
         fit = [size for size in _divisors(layout.tp) if total % size == 0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Scheme = Literal["remainder-to-last", "remainder-to-last-ones", "remainder-before-last"]
+from triage.engines.engine import Scheme
 
 
 @dataclass(frozen=True)

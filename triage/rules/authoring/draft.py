@@ -15,11 +15,12 @@ from typing import Any
 import yaml
 
 from triage.common.errors import UsageError
+from triage.engines import ENGINES
 from triage.evidence.cases.recorded import Recorded
 from triage.evidence.redaction.anonymity import Anonymiser, users_in
 from triage.evidence.redaction.redactor import Redactor
 from triage.logs import read_incidents
-from triage.logs.faults.frames import engine_of, module_tail
+from triage.logs.faults.frames import engine_package, module_tail
 from triage.logs.model import Fault, Frame, Incident, LogSource
 from triage.logs.reading.content import rows
 from triage.rules.authoring.check import RuleCase, check, fired
@@ -28,7 +29,6 @@ from triage.rules.base import ID
 from triage.rules.schema import Rule
 from triage.workflows.diagnose import Knowledge
 
-ENGINES = ("sglang", "vllm")
 WINDOWS = (40, 150, 600)
 """Lines before the initiator's that the case holds: the first that suffices."""
 
@@ -167,7 +167,7 @@ def _signature(fault: Fault) -> dict[str, Any]:
 
 def _telling(fault: Fault) -> Iterator[Frame | None]:
     """The culprit, and the engine's innermost frame, where they are the engine's."""
-    own = [frame for frame in fault.frames if engine_of(frame)]
+    own = [frame for frame in fault.frames if engine_package(frame)]
     if fault.frame in own:
         yield fault.frame
         yield own[-1]

@@ -9,16 +9,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from triage.engines import engine_named
+from triage.engines.engine import Pipeline, Scheme
 from triage.evidence.model import Unanswered
 from triage.patching.source import Unparsable, parse_ast
-from triage.rules.arithmetic.stages import Scheme, Stage, split
+from triage.rules.arithmetic.stages import Stage, split
 from triage.rules.context import Context
 
-PARTITION_VARIABLES = {"sglang": "SGLANG_PP_LAYER_PARTITION", "vllm": "VLLM_PP_LAYER_PARTITION"}
-SCHEMES: dict[str, tuple[Scheme, ...]] = {
-    "sglang": ("remainder-to-last", "remainder-to-last-ones"),
-    "vllm": ("remainder-before-last",),
-}
 MAX_STAGES = 256
 LAYERS = (12, 256)  # of models that are worth a pipeline, where their number is not known
 
@@ -38,8 +35,8 @@ def splits_of(context: Context, size: int) -> Splits:
 
     A partition that the user set counts for the size that it was set for.
     """
-    engine = context.engine
-    if engine not in SCHEMES:
+    pipeline = engine_named(context.engine).pipeline
+    if pipeline is None:
         raise Unanswered("the engine is not known")
     if not 0 < size <= MAX_STAGES:
         raise Unanswered(f"{size} is no number of stages")
@@ -47,7 +44,7 @@ def splits_of(context: Context, size: int) -> Splits:
     logged = context.incident.facts.get("layer_partition", "") if of_run else ""
     if logged:
         return _of_partition(size, logged)
-    variable = PARTITION_VARIABLES[engine]
+    variable = pipeline.variable
     is_set = of_run and size == context.deployment.layout.pp
     partition = context.deployment.environment.get(variable, "") if is_set else ""
     unless = f"{variable} was set" if of_run and not context.examined else ""
@@ -66,7 +63,7 @@ def splits_of(context: Context, size: int) -> Splits:
         found = [
             split(number, size, scheme, partition)
             for number in numbers
-            for scheme in _schemes(context, engine)
+            for scheme in _schemes(context, pipeline)
         ]
     except ValueError as error:
         raise Unanswered(f"{variable}: {error}") from None
@@ -84,18 +81,18 @@ def _of_partition(size: int, partition: str) -> Splits:
     return Splits((found,), f"{layers} layers", True)
 
 
-def dealt_out_by(engine: str) -> tuple[str, ...]:
+def dealt_out_by(pipeline: Pipeline | None) -> tuple[str, ...]:
     """The module that deals out the layers, of an engine that did so in several ways."""
-    return (f"{engine}.srt.distributed.utils",) if len(SCHEMES.get(engine, ())) > 1 else ()
+    return (pipeline.module,) if pipeline and pipeline.module else ()
 
 
-def _schemes(context: Context, engine: str) -> tuple[Scheme, ...]:
-    """How the engine deals out the remainder, read from its own function; both ways where it cannot be."""
+def _schemes(context: Context, pipeline: Pipeline) -> tuple[Scheme, ...]:
+    """How the engine deals out the remainder, read from its own function; every way where it cannot be."""
     try:
-        found = [context.tree.read(module) for module in dealt_out_by(engine) if context.examined]
-        return tuple(_scheme(parse_ast(file.data)) for file in found if file) or SCHEMES[engine]
+        found = [context.tree.read(module) for module in dealt_out_by(pipeline) if context.examined]
+        return tuple(_scheme(parse_ast(file.data)) for file in found if file) or pipeline.schemes
     except (Unanswered, Unparsable):
-        return SCHEMES[engine]
+        return pipeline.schemes
 
 
 def _scheme(module: ast.Module) -> Scheme:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from triage.engines import engine_named
 from triage.evidence.model import Unanswered
 from triage.rules.arithmetic import numbers, sizes
 from triage.rules.arithmetic.sizes import gib
@@ -16,7 +17,6 @@ from triage.rules.context import Context
 from triage.rules.remedies.computed import Computed
 from triage.rules.schema import Computation, SettingRemedy
 
-SHARES = {"sglang": "mem_fraction_static", "vllm": "gpu_memory_utilization"}
 GREATEST_SHARE = 0.97
 _VIABLE = re.compile(r"minimum viable = .{0,40}?(0\.\d{1,6})\)")
 _FREE_ON_DEVICE = re.compile(r"\(([\d.]{1,9})/([\d.]{1,9}) GiB\)")
@@ -95,8 +95,8 @@ _COMPUTATIONS: dict[Computation, Callable[[SettingRemedy, Context], Computed]] =
 
 def _share(context: Context) -> float:
     """Of the card's memory, that the run was given."""
-    name = SHARES.get(context.engine, "")
-    found = context.argument((name.replace("_", "-"),)) if name else None
+    flag = engine_named(context.engine).command.memory_share
+    found = context.argument((flag,)) if flag else None
     share = _number(found.value) if found else 0.0
     if not 0 < share <= 1:
         raise Unanswered("the log does not tell which share of the memory it was given")

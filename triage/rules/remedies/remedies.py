@@ -44,7 +44,7 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
 
 def _setting(spec: SettingRemedy, context: Context) -> Iterator[Remedy]:
     """As the engine at hand spells it, with its numbers; nothing where that engine has no such setting."""
-    text = spec.set if isinstance(spec.set, str) else getattr(spec.set, context.engine, str(spec.set))
+    text = spec.set if isinstance(spec.set, str) else spec.set.of(context.engine)
     if not text:
         return
     try:

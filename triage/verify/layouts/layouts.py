@@ -8,30 +8,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from triage.common.errors import RefusedError, UsageError
-from triage.evidence.discovery.command_line import (
-    ALIASES,
-    SIZES,
-    Engine,
-    layout_of,
-    parse_arguments,
-    recognise,
-)
+from triage.engines import ENGINES, engine_named
+from triage.evidence.discovery.command_line import layout_of, parse_arguments, recognise
 from triage.evidence.model import Layout
 from triage.evidence.redaction.redactor import Redactor
 
 MAX_SIZE = 4096
-EXPERT_SWITCH = "enable-expert-parallel"  # vLLM has this instead of a size
 
 _NAME = re.compile(r"(?:(?:tp|pp|dp|ep)[0-9]{1,4})+")
 _PART = re.compile(r"(tp|pp|dp|ep)([0-9]{1,4})")
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"';|&]+)"""
-_START = re.compile(
-    r"(?:\bsglang\.launch_server|\bvllm\.entrypoints\.openai\.api_server|\b(?:sglang|vllm)\s+serve)(?=\s|$)"
-)
+
+
+def _starts() -> list[str]:
+    """Patterns of what stands before an engine's arguments."""
+    found: list[str] = []
+    for command in (engine.command for engine in ENGINES.values()):
+        found += map(re.escape, command.modules)
+        subcommand = rf"\s+{re.escape(command.subcommand)}" if command.subcommand else ""
+        found += (re.escape(each) + subcommand for each in (*command.programs, *command.serve_modules))
+    return found
+
+
+_START = re.compile(rf"\b(?:{'|'.join(_starts())})(?=\s|$)")
 
 
 def parse_layout(text: str) -> Layout:
-    """`tp2pp4`. `ep8` alone is tensor parallelism over the same 8 as well, as SGLang has it.
+    """`tp2pp4`. `ep8` alone is tensor parallelism over the same 8 as well.
 
     Raises UsageError.
     """
@@ -54,7 +57,7 @@ def name_of(layout: Layout) -> str:
     return "".join(f"{kind}{size}" for kind, size in asdict(layout).items() if size > 1) or "tp1"
 
 
-def with_layout(argv: Sequence[str], engine: Engine, layout: Layout) -> tuple[str, ...]:
+def with_layout(argv: Sequence[str], engine: str, layout: Layout) -> tuple[str, ...]:
     """The launch command for another layout: every size is set, nothing else is touched.
 
     A script behind a shell's -c is changed in its text. Raises RefusedError where the command does not
@@ -76,7 +79,7 @@ def with_layout(argv: Sequence[str], engine: Engine, layout: Layout) -> tuple[st
     return tuple(words)
 
 
-def _require(words: Sequence[str], engine: Engine, layout: Layout) -> None:
+def _require(words: Sequence[str], engine: str, layout: Layout) -> None:
     """Read back, the command asks for this layout."""
     launch = recognise(words)
     if launch is None:
@@ -101,7 +104,7 @@ def _script_at(words: Sequence[str]) -> int | None:
     return None
 
 
-def _sized(words: Sequence[str], engine: Engine, layout: Layout) -> Iterator[str]:
+def _sized(words: Sequence[str], engine: str, layout: Layout) -> Iterator[str]:
     """The arguments, without those of the layout, and these."""
     flags = {
         spelling: flag
@@ -115,7 +118,7 @@ def _sized(words: Sequence[str], engine: Engine, layout: Layout) -> Iterator[str
         if skip:
             skip = False
         elif flag:
-            skip = not equals and flag != EXPERT_SWITCH
+            skip = not equals and flag != engine_named(engine).command.expert_switch
         else:
             yield word
     for flag, value in _flags(engine, layout).items():
@@ -123,12 +126,12 @@ def _sized(words: Sequence[str], engine: Engine, layout: Layout) -> Iterator[str
             yield from (f"--{flag}", value) if value else (f"--{flag}",)
 
 
-def _in_text(script: str, engine: Engine, layout: Layout) -> str:
+def _in_text(script: str, engine: str, layout: Layout) -> str:
     for flag in _flags(engine, layout):
         names = "|".join(
             re.escape(name).replace(r"\-", "[-_]") for name in (flag, *_other_spellings(engine, flag))
         )
-        value = "" if flag == EXPERT_SWITCH else rf"(?:=|\s+){_VALUE}"
+        value = "" if flag == engine_named(engine).command.expert_switch else rf"(?:=|\s+){_VALUE}"
         script = re.sub(rf"(?<!\S)--?(?:{names}){value}(?=\s|$|[;|&'\"])\s?", "", script)
     given = "".join(
         f" --{flag} {value}".rstrip() for flag, value in _flags(engine, layout).items() if value is not None
@@ -136,19 +139,19 @@ def _in_text(script: str, engine: Engine, layout: Layout) -> str:
     return _START.sub(lambda found: found[0] + given, script, count=1)
 
 
-def _flags(engine: Engine, layout: Layout) -> Mapping[str, str | None]:
+def _flags(engine: str, layout: Layout) -> Mapping[str, str | None]:
     """Every flag of the layout with its value; "" for a switch that is on, None for what is not given."""
-    sizes = asdict(layout)
+    sizes, command = asdict(layout), engine_named(engine).command
     found: dict[str, str | None] = {
-        flag: str(sizes[kind]) if sizes[kind] > 1 else None for kind, flag in SIZES[engine].items() if flag
+        flag: str(sizes[kind]) if sizes[kind] > 1 else None for kind, flag in command.sizes.items()
     }
-    if engine == "vllm":
-        found[EXPERT_SWITCH] = "" if layout.ep > 1 else None
+    if command.expert_switch:
+        found[command.expert_switch] = "" if layout.ep > 1 else None
     return found
 
 
-def _other_spellings(engine: Engine, flag: str) -> list[str]:
-    return [spelling for spelling, name in ALIASES[engine].items() if name == flag]
+def _other_spellings(engine: str, flag: str) -> list[str]:
+    return [spelling for spelling, name in engine_named(engine).command.aliases.items() if name == flag]
 
 
 def _unclear(words: Sequence[str]) -> RefusedError:

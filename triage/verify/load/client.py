@@ -11,6 +11,7 @@ from annotated_types import Ge
 
 from triage.common.errors import RefusedError, UnreachableError
 from triage.common.json import parse_json
+from triage.engines import ENGINES
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts import rights
@@ -25,7 +26,14 @@ from triage.verify.service.service import reason_of
 
 SAID = 500  # characters of a host's own words in an error
 SLACK = 45.0  # seconds for the interpreter, the way to the host, and the agent's own last resort
-TLS = ("ssl-certfile", "ssl-keyfile")  # flags of both engines
+TLS = tuple(dict.fromkeys(flag for engine in ENGINES.values() for flag in engine.command.tls))
+
+_REQUESTS = [engine.requests for engine in ENGINES.values()]
+_COUNTED = {  # where an engine, of whatever name, tells how many requests it has
+    "paths": list(dict.fromkeys(path for each in _REQUESTS for path in each.paths)),
+    "gauges": [name for each in _REQUESTS for name in each.gauges],
+    "counters": [names for each in _REQUESTS for names in each.counters],
+}
 
 T = TypeVar("T")
 
@@ -118,7 +126,7 @@ class Client:
         return self._run(Models, {"op": "models"}, deadline=self._timeout)
 
     def running(self) -> Running:
-        return self._run(Running, {"op": "running", "timeout": 5.0}, deadline=10.0)
+        return self._run(Running, {"op": "running", "timeout": 5.0, **_COUNTED}, deadline=10.0)
 
     def complete(
         self,

@@ -1,7 +1,6 @@
 """The engine's own benchmark, run beside ours: where two measure the same, each vouches for the other.
 
-`sglang.bench_serving` (0.4.6 and newer) and `vllm bench serve`, in the service's interpreter on its host,
-with prompts of random tokens and without the network. Run with SGLang 0.5.10 and vLLM 0.32.
+It runs in the service's interpreter on its host, with prompts of random tokens and without the network.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import Any
 
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.common.json import parse_json
+from triage.engines import ENGINES, engine_named, titles
+from triage.engines.engine import Benchmark
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts import rights
@@ -25,14 +26,12 @@ from triage.verify.model import ByTool
 from triage.verify.service.containers import place_of
 from triage.verify.service.service import reason_of
 
-TOOLS = {"sglang": "sglang.bench_serving", "vllm": "vllm bench serve"}
 SLACK = 30.0  # seconds for the interpreter and the way to the host
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",  # the tree is its owner's
     "NO_COLOR": "1",
     "NO_PROXY": "*",
@@ -55,39 +54,40 @@ def measure(
     """
     tool = require(connection, deployment)
     job = {
-        "commands": [command_of(deployment, shape, model) for shape in shapes],
-        "environment": {**OFFLINE, **({"OPENAI_API_KEY": key} if key else {})},
+        "commands": [command_of(tool, deployment, shape, model) for shape in shapes],
+        "environment": {**OFFLINE, **tool.environment, **({"OPENAI_API_KEY": key} if key else {})},
         "pid": None if deployment.container else deployment.serving_pid or deployment.main_pid,
         "timeout": timeout,
     }
-    reply = _run(place_of(connection, deployment, deployment.python), deployment, tool, job)
+    reply = _run(place_of(connection, deployment, deployment.python), deployment, tool.name, job)
     results, why = reply["results"], str(reply["why"])
     if why:
-        return ByTool(tool, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))
+        return ByTool(tool.name, (), "", f"{why}: {_last_word(str(reply['words']), key)}".removesuffix(": "))
     try:
-        found = [foreign_of(str(text).encode("utf-8", "replace"), tool) for text in results]
+        found = [foreign_of(str(text).encode("utf-8", "replace"), tool.name) for text in results]
     except UsageError as error:
-        return ByTool(tool, (), "", error.happened)
+        return ByTool(tool.name, (), "", error.happened)
     note = found[0].note
     if any(low != high for shape in shapes for low, high in (shape.prompts, shape.outputs)):
         note += "; its lengths were all alike, the middle of those that were asked for"
-    return ByTool(tool, tuple(metrics for one in found for metrics in one.metrics), note)
+    return ByTool(tool.name, tuple(metrics for one in found for metrics in one.metrics), note)
 
 
-def require(connection: Connection, deployment: Deployment) -> str:
-    """The name of its tool. Raises RefusedError for a deployment that has none."""
-    tool = TOOLS.get(deployment.engine)
+def require(connection: Connection, deployment: Deployment) -> Benchmark:
+    """Its engine's benchmark. Raises RefusedError for a deployment that has none."""
+    tool = engine_named(deployment.engine).benchmark
     if tool is None or not deployment.python:
+        having = [engine for engine in ENGINES.values() if engine.benchmark]
         raise RefusedError(
             "run the engine's own benchmark for",
             f"{deployment.name} on {connection.name}",
-            "it is there for SGLang and vLLM, where the service's interpreter is known",
+            f"it is there for {titles('and', having)}, where the service's interpreter is known",
             "repeat without --tool",
         )
     return tool
 
 
-def command_of(deployment: Deployment, shape: LoadShape, model: str) -> list[str]:
+def command_of(tool: Benchmark, deployment: Deployment, shape: LoadShape, model: str) -> list[str]:
     """The command for one load; lengths that vary are asked for as their middle."""
     host = LOOPBACK.get(deployment.host, deployment.host)
     where = f"http://{f'[{host}]' if ':' in host else host}:{deployment.port}"
@@ -105,18 +105,9 @@ def command_of(deployment: Deployment, shape: LoadShape, model: str) -> list[str
         "request-rate": f"{shape.rate:g}" if shape.rate else "inf",
         "seed": secrets.randbelow(1 << 31),  # the same prompts again would find their answers cached
     }
-    if deployment.engine == "sglang":
-        own = {"backend": "sglang-oai", "dataset-name": "random-ids", "random-range-ratio": 1}
-        own |= {"output-file": "RESULT"}
-        return [deployment.python, "-m", "sglang.bench_serving", *_given({**own, **load}), "--disable-tqdm"]
-    own = {"backend": "openai", "endpoint": "/v1/completions", "dataset-name": "random"}
-    own |= {"random-range-ratio": 0, "percentile-metrics": "ttft,tpot,itl,e2el"}
-    own |= {"result-dir": "DIRECTORY", "result-filename": "result.json"}
-    switches = ["--save-result", "--ignore-eos", "--disable-tqdm"]
-    if "trust-remote-code" in arguments:
-        switches.append("--trust-remote-code")
-    start = [deployment.python, "-m", "vllm.entrypoints.cli.main", "bench", "serve"]
-    return [*start, *_given({**own, **load}), *switches]
+    passed_on = [f"--{switch}" for switch in tool.passed_on if switch in arguments]
+    options = _given({**tool.options, **load})
+    return [deployment.python, *tool.start, *options, *tool.switches, *passed_on]
 
 
 def _given(options: Mapping[str, object]) -> list[str]:

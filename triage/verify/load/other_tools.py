@@ -1,4 +1,4 @@
-"""Results of other tools, in our words: sglang.bench_serving, vllm bench serve, guidellm, aiperf.
+"""Results of other tools, in our words: the engines' own benchmarks, guidellm, aiperf.
 
 What these tools call what is in docs/benchmarks.md. A figure that a tool does not give is None.
 """
@@ -6,19 +6,22 @@ What these tools call what is in docs/benchmarks.md. A figure that a tool does n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from triage.common.errors import UsageError
 from triage.common.files import read_json_file
 from triage.common.json import parse_json
+from triage.engines import ENGINES
+from triage.engines.engine import Benchmark
 from triage.verify.model import Metrics, Start, Verification
 
+_BENCHMARKS = {name: engine.benchmark for name, engine in ENGINES.items() if engine.benchmark}
 NOTES = {
-    "sglang": "sglang does not say how many requests failed, and counts what was asked for as output",
-    "vllm": "the first event that has choices counts as its first token, also an empty one",
+    **{name: tool.note for name, tool in _BENCHMARKS.items()},
     "guidellm": "its ITL is a mean of each request, which is our TPOT",
     "aiperf": "its inter token latency is a mean of each request, which is our TPOT",
 }
@@ -91,7 +94,7 @@ def verification_of(foreign: Foreign, deployment: str, now: str) -> Verification
 
 
 def _documents(data: bytes) -> Iterator[Mapping[str, Any]]:
-    """One JSON object, or one in each line: sglang appends."""
+    """One JSON object, or one in each line, where a tool appends."""
     try:
         found = [parse_json(data)]
     except ValueError:
@@ -102,34 +105,32 @@ def _documents(data: bytes) -> Iterator[Mapping[str, Any]]:
         yield one
 
 
-def _sglang(one: Mapping[str, Any]) -> Iterator[ToolRun]:
-    server = one.get("server_info")
-    told = server if isinstance(server, dict) else {}
-    version, model = (str(told.get(name) or "") for name in ("version", "served_model_name"))
-    yield ToolRun(_serving(one, "e2e_latency", failed=0), version, model)
-
-
-def _vllm(one: Mapping[str, Any]) -> Iterator[ToolRun]:
-    metrics = _serving(one, "e2el", failed=int(one["failed"]))
-    yield ToolRun(metrics, model=str(one.get("model_id", "")), at=_date(str(one.get("date", ""))))
-
-
-def _serving(one: Mapping[str, Any], whole: str, failed: int) -> Metrics:
-    """sglang's and vLLM's, which are of one descent."""
+def _own(tool: Benchmark, one: Mapping[str, Any]) -> Iterator[ToolRun]:
+    """The engines' benchmarks, which are of one descent."""
     completed = int(one["completed"])
     each = max(1, completed)
-    return _metrics(
+    metrics = _metrics(
         streams=one.get("max_concurrency") or one.get("concurrency") or completed,
         completed=completed,
-        failed=failed,
+        failed=int(one[tool.failed]) if tool.failed else 0,
         ttft=(one["median_ttft_ms"], one.get("p99_ttft_ms")),
         itl=(one.get("median_itl_ms"), one.get("p99_itl_ms")),
         tpot=one.get("median_tpot_ms"),
-        whole=one.get(f"median_{whole}_ms"),
+        whole=one.get(f"median_{tool.end_to_end}_ms"),
         throughput=one["output_throughput"],
         effective=one.get("concurrency"),
         tokens=(one["total_input_tokens"] / each, one["total_output_tokens"] / each),
     )
+    at = _date(str(one.get(tool.date, ""))) if tool.date else ""
+    yield ToolRun(metrics, _told(one, tool.version), _told(one, tool.model), at)
+
+
+def _told(one: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """What stands there under keys, one in the other; "" where one is missing."""
+    found: Any = one if keys else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return str(found or "")
 
 
 def _guidellm(one: Mapping[str, Any]) -> Iterator[ToolRun]:
@@ -225,7 +226,7 @@ def _number(value: Any) -> float | None:
 
 
 def _date(text: str) -> str:
-    """vLLM's `20260512-140351`."""
+    """`20260512-140351`, in ISO 8601."""
     digits = text.replace("-", "")
     if len(digits) != 14 or not digits.isdecimal():
         return ""
@@ -249,9 +250,11 @@ def _unfit(name: str, happened: str) -> UsageError:
 
 
 Read = Callable[[Mapping[str, Any]], Iterator[ToolRun]]
-_TOOLS: Mapping[str, tuple[set[str], Read]] = {
-    "vllm": ({"completed", "failed", "output_throughput", "total_token_throughput"}, _vllm),
-    "sglang": ({"completed", "output_throughput", "total_output_tokens", "median_ttft_ms"}, _sglang),
+_TOOLS: Mapping[str, tuple[Set[str], Read]] = {
+    **{
+        name: (tool.result_keys, partial(_own, tool))
+        for name, tool in sorted(_BENCHMARKS.items(), key=lambda item: -len(item[1].result_keys))
+    },
     "guidellm": ({"benchmarks", "metadata"}, _guidellm),
     "aiperf": ({"input_config", "time_to_first_token", "request_count"}, _aiperf),
 }

@@ -1,9 +1,7 @@
 """Requests of users that a restart would break off: how many there are, and a wait until they have ended.
 
 No engine can be told to refuse new ones and go on with the others, so the wait is for a moment without any.
-What becomes of those that run when it is told to stop is the engine's: on SIGTERM SGLang (0.4 to 0.5.23)
-lets them end, and takes new ones until then; vLLM breaks them off, unless `--shutdown-timeout` (0.32) gives
-them time.
+What becomes of those that run when it is told to stop is the engine's.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import time
 
 from triage.common.errors import RefusedError, UnreachableError
+from triage.engines import engine_named
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
 from triage.verify.events import Draining, Listener
@@ -58,9 +57,10 @@ def requests(count: int) -> str:
 
 def fate(deployment: Deployment) -> str:
     """What the engine makes of requests that run when it is told to stop."""
-    if deployment.engine == "sglang":
-        return "SGLang lets them end first, for as long as its manager waits for it to stop"
-    seconds = deployment.arguments.get("shutdown-timeout", "0")
-    if deployment.engine == "vllm" and seconds.isdecimal() and len(seconds) < 10 and int(seconds):
-        return f"vLLM gives them {int(seconds)} s (--shutdown-timeout)"
+    engine = engine_named(deployment.engine)
+    if engine.drain.waits:
+        return f"{engine.title} lets them end first, for as long as its manager waits for it to stop"
+    seconds = deployment.arguments.get(engine.drain.seconds, "0")
+    if engine.drain.seconds and seconds.isdecimal() and len(seconds) < 10 and int(seconds):
+        return f"{engine.title} gives them {int(seconds)} s (--{engine.drain.seconds})"
     return "a restart breaks them off"
