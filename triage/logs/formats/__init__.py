@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from triage.common.errors import UsageError
 from triage.engines import ENGINES
-from triage.logs.formats import containers, journal, kernel, loggers, native, platforms, structured
+from triage.logs.formats import containers, journal, kernel, logfmt, loggers, native, platforms, structured
 from triage.logs.reading.line import Line
 
 MAX_LAYERS = 8
@@ -45,6 +45,7 @@ FAMILIES: tuple[object, ...] = (
     native,
     journal,
     kernel,
+    logfmt,
     loggers,
     containers,
     platforms,
@@ -54,6 +55,7 @@ ERRORS: tuple[str, ...] = (
     *(error for family in _OF_ENGINES.values() for error in family.ERRORS),
     *native.ERRORS,
     *kernel.ERRORS,
+    *logfmt.ERRORS,
     *loggers.ERRORS,
 )
 DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Quoted)
@@ -65,6 +67,7 @@ NAMES: Mapping[str, object] = {
     "native": native,
     "journal": journal,
     "kernel": kernel,
+    "logfmt": logfmt,
     "logging": loggers,
     "container": containers,
     "platform": platforms,

@@ -47,7 +47,7 @@ def _logger(line: Line, fields: Mapping[str, Any]) -> bool:
     time = _first(places, _TIME_KEYS)
     if not message or not (level or time):
         return False
-    line.text = message
+    line.text = message.rstrip("\r\n")
     line.level = level.upper()[:12]
     line.at(times.stamp(time))
     line.head = True
