@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from triage.engines.engine import Engine as Engine
+from triage.engines.llama_cpp import LLAMA_CPP
 from triage.engines.sglang import SGLANG
 from triage.engines.vllm import VLLM
 
-ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (SGLANG, VLLM)})
+ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (SGLANG, VLLM, LLAMA_CPP)})
 """By name. Where a log line could be of several, the first is asked first."""
 
 UNKNOWN = Engine("")
