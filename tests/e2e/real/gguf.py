@@ -16,7 +16,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 ALIGNMENT = 32
-VOCABULARY, WIDTH, INNER, LAYERS, HEADS, CONTEXT = 512, 64, 128, 2, 4, 2048
+VOCABULARY, WIDTH, INNER, LAYERS, HEADS, CONTEXT = 512, 64, 128, 2, 4, 4096
 UINT32, FLOAT32, STRING, ARRAY, INT32, F32 = 4, 6, 8, 9, 5, 0
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 SPECIAL = ("<unk>", "<s>", "</s>")

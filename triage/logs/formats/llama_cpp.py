@@ -16,7 +16,7 @@ from triage.logs.reading.line import Line
 STARTS = "0123456789IWED"
 ERRORS = (
     r"\d\.\d\d\.\d{3}\.\d{3}{escape} {escape}E ",
-    r"(?:^|\n|: ){escape}E (?:(?:srv|slot|cmn|que|spec) |[a-z]{1,20}_\w{1,60}: )",
+    r"E (?:(?:srv|slot|cmn|que|spec) |[a-z]{1,20}_\w{1,60}: )",
 )
 
 LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR"}
