@@ -13,7 +13,8 @@ from triage.engines.llama_cpp import LLAMA_CPP
 from triage.engines.sglang import SGLANG
 from triage.engines.vllm import VLLM
 
-ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (SGLANG, VLLM, LLAMA_CPP)})
+_ALL = (SGLANG, VLLM, LLAMA_CPP)
+ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in _ALL})
 """By name. Where a log line could be of several, the first is asked first."""
 
 UNKNOWN = Engine("")

@@ -65,20 +65,15 @@ _LOG = Log(
         LogFact("context_length", "n_ctx_slot = ", r"n_ctx_slot = (\d{1,9})"),
     ),
     phases=(
-        Phase(_LOADING, ("loading model '", "main: loading model"), pattern=r"loading model(?: '|$)"),
+        Phase(_LOADING, ("loading model '", "main: loading model")),
         Phase("loading model tensors", ("loading model tensors, this can take a while",)),
         Phase("constructing llama_context", ("constructing llama_context",)),
         Phase("warming up the model", ("warming up the model with an empty run",)),
-        Phase(
-            "initializing slots",
-            ("initializing slots, n_slots = ", "initializing, n_slots = "),
-            pattern=r"initializing(?: slots)?, n_slots = ",
-        ),
-        Phase("model loaded", (": model loaded",), ends=True, pattern=r"model loaded$"),
+        Phase("initializing slots", ("initializing slots, n_slots = ", "initializing, n_slots = ")),
     ),
     ready=(
+        ReadyLine("server is listening on http://", after=_LOADING),  # of 2025
         ReadyLine("listening on http://", after=_LOADING),
-        ReadyLine("server is listening on http://", after=_LOADING),
     ),
     serving=("slot launch_slot_: ", "slot print_timing: ", "slot      release: ", "slot update_slots: "),
     answered=("request: POST ", " 200"),  # `srv  log_server_r: request: POST /v1/completions 127.0.0.1 200`

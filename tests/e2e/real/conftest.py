@@ -41,7 +41,7 @@ def triage(box, tmp_path):
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=900, check=False)
         print(f"{time.monotonic() - begin:6.1f} s  triage {' '.join(arguments)}: exit {done.returncode}")
         assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
-        return json.loads(done.stdout)
+        return json.loads(done.stdout) if done.stdout else done.stderr
 
     return run
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.e2e.box import Box
@@ -59,7 +57,8 @@ def test_it_is_found_and_proven(box, triage, port):
     tells_what_runs(port, tokens=3500)
     again = triage("verify", *ON, *BRIEF)
     assert again["verdict"] in ("same", "better", "worse", "inconclusive")
-    triage("verify", *ON, *BRIEF, "--tool", code=4)
+    refused = triage("verify", *ON, *BRIEF, "--tool", code=4)
+    assert "where the service's interpreter is known" in refused
 
 
 @pytest.mark.parametrize(
@@ -96,4 +95,5 @@ def test_a_server_that_was_killed_is_seen(box, triage):
     box.run(["systemctl", "start", UNIT], check=True)
     box.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
     (incident,) = triage("diagnose", *ON, code=1)["incidents"]
-    print(json.dumps(incident["verdict"]), incident["initiator"], [each["rule"] for each in incident["diagnoses"]])
+    assert incident["verdict"] == {"category": "engine-dead", "certainty": "possible"}
+    assert incident["diagnoses"][0]["rule"] == "unit-killed-without-a-word"

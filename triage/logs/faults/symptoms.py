@@ -480,8 +480,8 @@ _START: tuple[Symptom, ...] = (
 )  # fmt: skip
 
 _LLAMA_CPP: tuple[Symptom, ...] = (
-    Symptom("gguf_init_from_", r"gguf_init_from_\w{1,20}: (?P<said>(?:failed to |invalid ).{1,1000})", "error",
-        "gguf-file", _ROOT, "the model file could not be read", _said),
+    Symptom("gguf_init_from_",
+        r"gguf_init_from_\w{1,20}: (?P<said>(?:failed to |invalid ).{1,1000})", "error", "gguf-file", _ROOT, "the model file could not be read", _said),
     Symptom("error loading model: llama_model_loader: failed to load model from ",
         r".{0,100}?error loading model: (?P<said>llama_model_loader: failed to load model from .{1,1000})",
         "error", "model-load", _CONSEQUENCE, "it says that a file could not be read, and not why", _said),
@@ -493,13 +493,13 @@ _LLAMA_CPP: tuple[Symptom, ...] = (
     Symptom("cudaMalloc failed: ", r"\S{1,100}: (?P<said>allocating .{1,100}: cudaMalloc failed: .{1,200})",
         "error", "gpu-allocation", _ERROR, "the driver gave no memory", _said),
     Symptom("ggml_vulkan: Device memory allocation of size ",
-        r"ggml_vulkan: (?P<said>Device memory allocation of size .{1,100})", "error", "gpu-allocation", _ERROR,
-        "the driver gave no memory", _said),
+        r"ggml_vulkan: (?P<said>Device memory allocation of size .{1,100})", "error", "gpu-allocation",
+        _ERROR, "the driver gave no memory", _said),
     Symptom("ggml_aligned_malloc: ", r"ggml_aligned_malloc: (?P<said>insufficient memory .{1,200})", "error",
         "host-allocation", _ERROR, "the host gave no memory", _said),
     Symptom("llama_init_from_model: ",
-        r"llama_init_from_model: (?P<said>failed to initialize the context: .{1,600}|quantized V cache .{1,200}|"
-        r"[KV] cache type .{1,200}|SPLIT_MODE_TENSOR requires .{1,200}|model does not support .{1,200})",
+        r"llama_init_from_model: (?P<said>failed to initialize the context: .{1,600}|"
+        r"quantized V cache .{1,200}|[KV] cache type .{1,200}|SPLIT_MODE_TENSOR requires .{1,200}|model does not support .{1,200})",
         "error", "context", _ROOT, "the context could not be made", _said),
     Symptom("couldn't bind HTTP server socket", r".{0,60}?(?P<said>couldn't bind HTTP server socket.{0,400})",
         "error", "socket-not-bound", _ROOT, "the server could not listen", _said),
@@ -510,11 +510,13 @@ _LLAMA_CPP: tuple[Symptom, ...] = (
         "argument-error", _ROOT, "the command line was refused", _said),
     Symptom(": GGML_ASSERT(", r"\S{1,300}:\d{1,7}: (?P<said>GGML_ASSERT\(.{1,1000}\) failed)", "native",
         "assertion", _ROOT, "native code found its state or its input impossible", _said),
-    Symptom("exiting due to ", r".{0,60}?(?P<said>exiting due to (?:model loading|HTTP server) error)", "error",
-        "start-failed", _CONSEQUENCE, "it says that the start failed, and not why", _said),
+    Symptom("exiting due to ",
+        r".{0,60}?(?P<said>exiting due to (?:model loading|HTTP server) error)", "error", "start-failed", _CONSEQUENCE, "it says that the start failed, and not why", _said),
     Symptom("llama runner ", r".{0,100}?(?P<said>llama runner (?:process has )?terminated.{0,400})", "error",
         "runner-died", _CONSEQUENCE, "the parent says that its runner ended", _said),
 )  # fmt: skip
 
-SYMPTOMS: tuple[Symptom, ...] = (*_KERNEL, *_SERVICE_MANAGER, *_CHILDREN, *_WAITING, *_NATIVE, *_START, *_LLAMA_CPP)
+SYMPTOMS: tuple[Symptom, ...] = (
+    *(*_KERNEL, *_SERVICE_MANAGER, *_CHILDREN, *_WAITING, *_NATIVE, *_START, *_LLAMA_CPP),
+)
 NEEDLES: tuple[str, ...] = tuple(dict.fromkeys(symptom.needle for symptom in SYMPTOMS))
