@@ -11,13 +11,13 @@ import pytest
 
 from tests.logs.corpus import cases, sources
 from triage.logs import facts
-from triage.logs.faults import dumps, symptoms, traceback
+from triage.logs.faults import dumps, lines, traceback
 from triage.logs.model import LogSource
 from triage.logs.reading import places
 from triage.logs.reading.reader import read_lines
 
 TEXTS = (
-    *symptoms.NEEDLES,
+    *lines.needles(),
     *facts.NEEDLES,
     *places.STOPS,
     *places.BOOTS,

@@ -2,6 +2,7 @@
 
     rules: [~/triage/rules]        directories of further rules
     patches: [~/triage/patches]    directories of further patches
+    lines: [~/triage/lines]        directories of further files of what programs say when they fail
     inventory: hosts.yaml          which hosts there are, where `--inventory` does not say
 
 A relative path is one beside the file.
@@ -24,6 +25,7 @@ class Config:
     rules: tuple[Path, ...] = ()
     patches: tuple[Path, ...] = ()
     inventory: Path | None = None
+    lines: tuple[Path, ...] = ()
 
 
 def config_path() -> Path:
@@ -48,12 +50,14 @@ def load_config() -> Config:
         rules: tuple[str, ...] = ()
         patches: tuple[str, ...] = ()
         inventory: str = ""
+        lines: tuple[str, ...] = ()
 
     file = load_model(path, File, "configuration")
     return Config(
         _directories(path, "rules", file.rules),
         _directories(path, "patches", file.patches),
         path.parent / Path(file.inventory).expanduser() if file.inventory else None,
+        _directories(path, "lines", file.lines),
     )
 
 

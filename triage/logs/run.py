@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from triage.logs.facts import merge
 from triage.logs.faults.dumps import Snapshot
+from triage.logs.faults.fault_lines import Hit
 from triage.logs.faults.fingerprint import normal
-from triage.logs.faults.symptoms import Hit
 from triage.logs.faults.weight import Weighed, Weight
 from triage.logs.model import Fault
 from triage.logs.reading.line import Line

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from triage.engines import ENGINES
 from triage.logs import facts
-from triage.logs.faults import symptoms
+from triage.logs.faults import lines
 from triage.logs.faults.dumps import Snapshot
+from triage.logs.faults.fault_lines import UNSIGNED
 from triage.logs.faults.traceback import Kind, Traceback, classify, names_an_error
 from triage.logs.faults.weight import Weighed, Weight, weigh
 from triage.logs.model import Fault, LogSource, Position
@@ -60,8 +62,10 @@ _CHILD = re.compile(r"Rank (\d{1,6}) scheduler died")
 _NO_ERRORS = ("Dumping ", "Traceback (most recent call last)")
 
 
-NEEDLES = tuple(dict.fromkeys((*symptoms.NEEDLES, *facts.NEEDLES, *STOPS)))
-"""A line without any of these, and that is no part of a traceback, tells nothing but who was there when."""
+@lru_cache(maxsize=1)
+def needles() -> tuple[str, ...]:
+    """A line without any of these, and that is no part of a traceback, tells only who was there when."""
+    return tuple(dict.fromkeys((*lines.needles(), *facts.NEEDLES, *STOPS)))
 
 
 class LogScan:
@@ -84,6 +88,7 @@ class LogScan:
         self._open: dict[str, LogRun] = {}
         self._kept: dict[tuple[object, ...], LogRun] = {}
         self._boot = ""
+        self._needles = needles()
 
     def read(self) -> None:
         for line in read_lines(self.source, self._windows):
@@ -111,7 +116,7 @@ class LogScan:
         if self._signatures.mixed:
             for found in (*self.kernel, *(found for run in self.runs for found in run.found.values())):
                 if found.fault.kind in ("kernel", "service") and not found.fault.doubt:
-                    found.fault = replace(found.fault, doubt=symptoms.UNSIGNED)
+                    found.fault = replace(found.fault, doubt=UNSIGNED)
 
     def number(self, given: int) -> int:
         """The number of a line in its source, where `Line.number` only orders the lines of all sources."""
@@ -171,7 +176,7 @@ class LogScan:
                 if text.startswith(SERVING) or (text.endswith(_ANSWERED_ENDS) and _answered(text)):
                     run.served = line.time
         hit, more = None, line.identifier == "systemd"
-        if any(map(text.__contains__, NEEDLES)):
+        if any(map(text.__contains__, self._needles)):
             banner = facts.banner_of(text)
             if banner:
                 if not run.invocation and self._starts_again(run, banner, line):
@@ -181,7 +186,7 @@ class LogScan:
                 run.speaker = _speaker(line)
             more = self._facts(run, line) or bool(banner)
             line.phase = run.phase_at(line)
-            hit = symptoms.hits(line)
+            hit = lines.hits(line)
             if hit is not None:
                 self._repeats.name(line.shape, run.hit(hit, line, self.source.name))
             elif any(map(text.__contains__, STOPS)):
@@ -265,7 +270,7 @@ class LogScan:
         return bool(said or phase or ready)
 
     def _kernel(self, line: Line) -> None:
-        hit = symptoms.hits(line)
+        hit = lines.hits(line)
         if hit is not None and len(self.kernel) < MAX_KERNEL:
             self.kernel.append(FoundFault.of(hit, line, self.source.name))
 

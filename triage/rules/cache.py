@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from triage import __version__
-from triage.common.errors import TriageError
-from triage.common.files import write_atomically
+from triage.common.cache import cache_path, keep
 from triage.engines import ENGINES
 from triage.rules import schema
 from triage.rules.base import CHECKED
 from triage.rules.schema import Rule
 
-KEPT = 4  # files of earlier states of the rules
 _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 
 
@@ -32,22 +26,11 @@ def recall(files: Sequence[Path]) -> tuple[Rule, ...] | None:
 
 def remember(files: Sequence[Path], rules: tuple[Rule, ...]) -> None:
     """Keep rules for the next time. What cannot be kept is read again then."""
-    path = _path(files)
-    with contextlib.suppress(TriageError, OSError):
-        write_atomically(path, _RULES.dump_json(rules, by_alias=True, exclude_defaults=True))
-        old = sorted(path.parent.glob("rules-*.json"), key=lambda other: other.stat().st_mtime)
-        for other in old[:-KEPT]:
-            other.unlink(missing_ok=True)
+    keep(_path(files), "rules", _RULES.dump_json(rules, by_alias=True, exclude_defaults=True))
 
 
 def _path(files: Sequence[Path]) -> Path:
-    """The name tells the files, their sizes and times, and the shape and engines of rules in this release."""
-    digest = hashlib.sha256("\0".join((__version__, *ENGINES)).encode())
+    """Rules are kept for the files, and for the shape and the engines that they have in this release."""
     here = Path(schema.__file__)
     shapes = (here.with_name("base.py"), here.with_name("checks.py"), here)
-    for file in (*shapes, *files):
-        state = file.stat()
-        digest.update(f"{file}\0{state.st_size}\0{state.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return home / "triage" / f"rules-{digest.hexdigest()[:24]}.json"
+    return cache_path("rules", (*shapes, *files), ENGINES)

@@ -18,7 +18,7 @@ from typing import Any
 
 from triage.engines import ENGINES
 from triage.logs import facts, formats
-from triage.logs.faults import dumps, symptoms, traceback
+from triage.logs.faults import dumps, lines, traceback
 from triage.logs.formats import containers
 
 LONGEST = 512
@@ -34,7 +34,7 @@ STOPS = tuple(words for engine in ENGINES.values() for words in engine.log.stopp
 BOOTS = ("-- Boot ", "-- Reboot --")
 LOST = "Suppressed "
 
-_TEXTS = (*symptoms.NEEDLES, *facts.NEEDLES, *STOPS, *BOOTS, LOST, *traceback.BEGINNINGS, *dumps.BEGINNINGS)
+_TEXTS = (*facts.NEEDLES, *STOPS, *BOOTS, LOST, *traceback.BEGINNINGS, *dumps.BEGINNINGS)
 _ESCAPE = r"(?:(?:\x1b|#033|\\+u001[bB])\[[0-9;]{0,16}m){0,2}"  # raw, of rsyslog, in JSON
 _COLOURED = (r'File {escape}\\*"', "Error{escape}: ", "systemd")
 _AS_VALUES = r'"MESSAGE"\s?:\s?\['
@@ -45,14 +45,16 @@ Find = Callable[[bytes], "list[int] | None"]
 
 def patterns() -> tuple[str, ...]:
     """What is looked for, as regular expressions that Hyperscan, Rust and Python read alike."""
-    texts = dict.fromkeys(form for text in _TEXTS for form in (text, json.dumps(text)[1:-1]))
+    texts = dict.fromkeys(
+        form for text in (*lines.needles(), *_TEXTS) for form in (text, json.dumps(text)[1:-1])
+    )
     coloured = (*_COLOURED, *formats.ERRORS, *containers.PARTS)
     return (*map(_literal, texts), *(pattern.replace("{escape}", _ESCAPE) for pattern in coloured))
 
 
 def patterns_in_values() -> tuple[str, ...]:
     """The same in the lists of byte values that a journal in JSON has for messages with colours."""
-    values = (map(str, text.encode()) for text in (*_TEXTS, "ERROR", "CRITICAL"))
+    values = (map(str, text.encode()) for text in (*lines.needles(), *_TEXTS, "ERROR", "CRITICAL"))
     return tuple(form for value in map(list, values) for form in (",".join(value), ", ".join(value)))
 
 

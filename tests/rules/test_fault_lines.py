@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from triage.logs import read_incidents
-from triage.logs.faults.symptoms import SYMPTOMS
+from triage.logs.faults.line_files import known_lines
 from triage.logs.faults.weight import Weight
 from triage.logs.model import LogSource
 from triage.logs.roles import HOST_FAULTS
@@ -15,12 +15,12 @@ from triage.rules.match import match
 from triage.workflows import diagnose
 
 
-def can_be_first(symptom) -> bool:
+def can_be_first(line) -> bool:
     """A line of no known weight is never chosen before another, unless as a fault of the host."""
-    return symptom.weight is not Weight.ERROR or symptom.type in HOST_FAULTS
+    return line.weight is not Weight.ERROR or line.type in HOST_FAULTS
 
 
-FIRST = sorted({(each.kind, each.type) for each in SYMPTOMS if each.type and can_be_first(each)})
+FIRST = sorted({(each.kind, each.type) for each in known_lines() if each.type and can_be_first(each)})
 NUMBERED = {("kernel", "Xid"): "Xid 79", ("native", "signal"): "SIGSEGV"}  # of which the line tells more
 
 
@@ -37,5 +37,5 @@ def explained() -> frozenset[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("kind", "type"), FIRST)
-def test_every_symptom_has_a_rule(kind: str, type: str) -> None:
+def test_every_fault_line_has_a_rule(kind: str, type: str) -> None:
     assert (kind, NUMBERED.get((kind, type), type)) in explained()
