@@ -21,7 +21,7 @@ ANOTHER = Engine(
         banners=("another: build",),
         starts=("another: build",),
         versions=(VersionLine(r"another: build = ([\w.]{1,60})", "another: build", is_own=True),),
-        ready=(ReadyLine("server is listening on"),),
+        ready=(ReadyLine("another serves at"),),
     ),
     processes=Processes(kernel_names=("another-server",)),
     requests=Requests(paths=("/metrics",), gauges=("another:requests",)),
@@ -80,9 +80,9 @@ with pytest.raises(UsageError, match="tp1"):
     with_layout(COMMAND, "another", Layout(tp=2))
 
 assert dict(facts_of("another: build = b4711")) == {"version": "b4711", "engine": "another"}
-assert phase_of("main: server is listening on http://127.0.0.1:8080") == "server is listening on"
+assert phase_of("main: another serves at http://127.0.0.1:8080") == "another serves at"
 starting = StartLog()
-starting.feed("main: server is listening on http://127.0.0.1:8080", 1.0)
+starting.feed("main: another serves at http://127.0.0.1:8080", 1.0)
 assert starting.ready
 log = b"another: build = b4711\nTraceback (most recent call last):\nValueError: x\n"
 assert read_incidents([LogSource("log", log)])[0].facts["engine"] == "another"
