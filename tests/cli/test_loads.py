@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import fields
 
 import pytest
 
 from tests.cli.command import triage
-from triage.cli.bench import bench
-from triage.cli.loads import ApiChoice, ArrivalsChoice, loads_of
-from triage.cli.verify import verify
+from triage.cli.loads import ApiChoice, ArrivalsChoice, LoadChoice
 from triage.common.errors import UsageError
 from triage.verify.load.loads import FORMS
 from triage.verify.options import Options
@@ -25,15 +23,12 @@ def test_what_is_wrong_is_said_with_the_command_at_hand(command: tuple[str, ...]
     )
 
 
-def test_the_commands_take_the_same_loads():
-    ours, theirs = (inspect.signature(command).parameters for command in (verify, bench))
-    names = {*FORMS, "requests", "difference", "api_key_env"}
-    assert {name: ours[name].default for name in names} == {name: theirs[name].default for name in names}
+def test_every_form_of_a_load_is_an_option():
+    assert {field.name for field in fields(LoadChoice)} == {*FORMS, "difference"}
 
 
 def test_what_they_take_by_default_is_what_is_done_by_default():
-    given = {name: inspect.signature(verify).parameters[name].default for name in FORMS}
-    by_command = loads_of("verify", 8, 5.0, "", given)
+    by_command = LoadChoice().options("verify", 8, "")
     default = Options()
     assert (by_command.prompts, by_command.outputs) == (default.prompts, default.outputs)
     for name in ("requests", "concurrency", "rates", "repeats", "most_repeats", "difference", "load_timeout"):
@@ -49,4 +44,4 @@ def test_choices_are_the_names_that_are_known():
 
 def test_a_rate_takes_the_place_of_streams():
     with pytest.raises(UsageError, match="--rate and --concurrency: one takes the place of the other"):
-        loads_of("bench", 8, 5.0, "", {"rate": "8", "concurrency": "4"})
+        LoadChoice(rate="8", concurrency="4").options("bench", 8, "")

@@ -81,6 +81,7 @@ def test_every_command_that_reaches_a_host_takes_an_inventory() -> None:
     reaching = {name: given for name, given in options(get_command(app)) if "--host-key" in given}
     assert {"diagnose", "verify", "patch show", "patch rollback", "scan", "run"} <= set(reaching)
     assert [name for name, given in reaching.items() if not {"--inventory", "-i"} <= given] == []
+    assert [name for name, given in reaching.items() if not {"--become", "-b", "-F"} <= given] == []
 
 
 def test_a_deployment_of_the_inventory_names_host_and_unit(tmp_path: Path) -> None:

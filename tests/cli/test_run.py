@@ -54,8 +54,9 @@ def test_it_runs_what_is_agreed_to(triage_run):
     result = triage_run(host, "--var", "id=p", "--yes", "--become")
     assert result.exit_code == 0
     assert host.calls == [("diagnose", {}), ("patch", {"id": "p"}), ("verify", {})]
-    assert host.opened[0].name == "gpu01"
-    assert host.opened[-1] is True
+    reach, reached = host.opened
+    assert reached.name == "gpu01"
+    assert reach.become is True
     assert result.stdout.splitlines()[-1] == "mine on gpu01: done"
 
 

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.cli.options import HostKey, connected, knowledge, rule_directories
+from triage.cli.options import knowledge, rule_directories
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from triage.cli.reach import Reach
     from triage.hosts.connection import Connection
     from triage.hosts.inventory.inventory import Host
     from triage.playbook.model import Action, ActionResult, ConsentAsked
@@ -25,10 +26,10 @@ Step = Callable[["Connection", Mapping[str, Any]], "ActionResult"]
 
 @contextmanager
 def open_actions(
-    host: Host, ssh_config: Path | None, host_key: HostKey, become: bool
+    reach: Reach, host: Host
 ) -> Iterator[tuple[Mapping[str, Action], Callable[[ConsentAsked], str]]]:
     """The actions over one connection to the host, closed afterwards; and what is to be known before one."""
-    with connected(host, ssh_config, host_key, become) as connection:
+    with reach.connection(host) as connection:
         yield (
             {name: partial(_on, connection, step) for name, step in _STEPS.items()},
             partial(_outlook, connection),

@@ -10,35 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console
-from triage.cli.loads import (
-    ApiKeyOption,
-    ApiOption,
-    ArrivalsChoice,
-    ArrivalsOption,
-    ConcurrencyOption,
-    DifferenceOption,
-    MaxTokensOption,
-    PromptTokensOption,
-    RateOption,
-    RepeatsOption,
-    loads_of,
-)
+from triage.cli.loads import ApiKeyOption, LoadChoice
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
     RulesOption,
-    SshConfigOption,
     UnitOption,
-    connected,
     knowledge,
 )
+from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.cli.targets import one_host
 from triage.cli.verify import MAX_WAIT, DrainOption, listener
 from triage.common.errors import ExitCode, RefusedError, TriageError
 
@@ -52,6 +35,7 @@ if TYPE_CHECKING:
     from triage.workflows.verify import Options
 
 
+@with_groups
 def bench(
     host: HostArgument,
     layouts: Annotated[
@@ -64,22 +48,13 @@ def bench(
         float, typer.Option(min=1, max=MAX_WAIT, help="Seconds that each start may take.")
     ] = 900.0,
     requests: Annotated[int, typer.Option(min=1, max=10_000, help="Requests a load.")] = 8,
-    concurrency: ConcurrencyOption = "",
-    rate: RateOption = "",
-    arrivals: ArrivalsOption = ArrivalsChoice.POISSON,
-    repeats: RepeatsOption = "3-20",
-    difference: DifferenceOption = 5.0,
-    prompt_tokens: PromptTokensOption = "64",
-    max_tokens: MaxTokensOption = "32",
-    api: ApiOption = None,
+    *,
+    loads: LoadChoice,
     api_key_env: ApiKeyOption = "",
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
     rules: RulesOption = None,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    reach: Reach,
 ) -> None:
     """Restart the service on HOST with each layout, measure it, and say which serves best.
 
@@ -92,21 +67,11 @@ def bench(
 
     require_suffix(report)
     wanted = layouts_of(layouts)
-    given = {
-        "concurrency": concurrency,
-        "rate": rate,
-        "arrivals": arrivals,
-        "repeats": repeats,
-        "prompt_tokens": prompt_tokens,
-        "max_tokens": max_tokens,
-        "api": api,
-    }
-    loads = loads_of("bench", requests, difference, api_key_env, given)
-    options = replace(loads, drain=drain, timeout=timeout)
+    options = replace(loads.options("bench", requests, api_key_env), drain=drain, timeout=timeout)
     known = knowledge(rules)
-    reached = one_host(host, inventory)
+    reached = reach.host(host)
     unit = unit or reached.settings.unit
-    with connected(reached, ssh_config, host_key, become) as connection:
+    with reach.connection(reached) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
         _agree(connection, deployment, wanted, options, yes)
         measured: list[Bench] = []

@@ -8,25 +8,21 @@ from typing import Annotated
 import typer
 
 from triage.cli import console
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
     RulesOption,
-    SshConfigOption,
     UnitOption,
     given_logs,
     knowledge,
-    live_evidence,
 )
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.wording import counted
 
 
+@with_groups
 def capture(
     host: HostArgument,
     output: Annotated[
@@ -47,10 +43,8 @@ def capture(
     replace: Annotated[bool, typer.Option("--replace", help="Replace a case that is there.")] = False,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Diagnose HOST and keep everything that was read, redacted, as a case.
 
@@ -62,10 +56,10 @@ def capture(
     check_place(output, replace)
     known = knowledge(rules)
     logs = given_logs(log)
-    reached = one_host(host, inventory)
+    reached = reach.host(host)
     unit = unit or reached.settings.unit
     with (
-        live_evidence(reached, ssh_config, host_key, become) as evidence,
+        reach.evidence(reached) as evidence,
         console.working(f"reading {host}"),
     ):
         case = capture.capture(

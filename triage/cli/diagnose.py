@@ -12,34 +12,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console, next_command, targets
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
     LogFormatOption,
     RulesOption,
-    SshConfigOption,
     UnitOption,
     given_logs,
     knowledge,
-    live_evidence,
 )
+from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import FORKS, ForksOption
 from triage.common.errors import ExitCode, TriageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from triage.hosts.inventory.inventory import Host
-    from triage.hosts.options import ConnectionOptions
     from triage.workflows.diagnose import Knowledge, Report
-    from triage.workflows.prompts import Prompts
 
 
+@with_groups
 def diagnose(
     host: Annotated[
         str | None,
@@ -68,10 +63,8 @@ def diagnose(
     format: FormatOption = Format.TEXT,
     page: ReportOption = None,
     rules: RulesOption = None,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
     forks: ForksOption = FORKS,
 ) -> None:
     """Find what failed first on HOST, confirm why, and say what mends it.
@@ -89,16 +82,12 @@ def diagnose(
         raise UsageError(
             "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
         )
-    hosts = targets.inventory(inventory)
+    hosts = reach.hosts()
     known = knowledge(rules)
     if host is not None and hosts.is_several(host):
         if log or bug_report:
             wrong = "a log and a bug report are of one host"
             raise UsageError("diagnosing", host, wrong, "triage diagnose HOST --log FILE")
-
-        def reach(each: Host, questions: Prompts) -> ConnectionOptions:
-            return targets.connection_options(each, ssh_config, host_key, become, questions)
-
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
     if case is not None:
@@ -113,7 +102,7 @@ def diagnose(
         (one,) = hosts.select(host)
         with (
             _hinting_at_case(host),
-            live_evidence(one, ssh_config, host_key, become) as evidence,
+            reach.evidence(one) as evidence,
             console.working(f"reading {host}"),
         ):
             report = diagnose.diagnose(evidence, known, unit or one.settings.unit, *logs)
@@ -147,7 +136,7 @@ def _diagnose_all(
     unit: str,
     format: Format,
     forks: int,
-    reach: Callable[[Host, Prompts], ConnectionOptions],
+    reach: Reach,
     page: Path | None,
 ) -> int:
     """Diagnose each, show what they have in common once. Returns the exit code."""
@@ -163,7 +152,7 @@ def _diagnose_all(
     questions = Prompts(Event(), console.ask_secret)
 
     def one(host: Host) -> Report:
-        with closing(open_connection(host.name, reach(host, questions))) as connection:
+        with closing(open_connection(host.name, reach.options(host, questions))) as connection:
             return diagnose.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
 
     with targets.progress(hosts, fleet.status, questions) as told:

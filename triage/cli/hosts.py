@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console, next_command, targets
-from triage.cli.options import (
-    BecomeOption,
-    Format,
-    FormatOption,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
-)
+from triage.cli.option_groups import with_groups
+from triage.cli.options import Format, FormatOption
+from triage.cli.reach import InventoryOption, Reach, SshConfigOption, load_hosts
 from triage.cli.targets import FORKS, ForksOption
 
 if TYPE_CHECKING:
@@ -47,7 +41,7 @@ def list_(
     """List the hosts of the inventory; without one, the aliases of the ssh configuration."""
     from triage.report.safe import safe_line
 
-    known = targets.inventory(inventory)
+    known = load_hosts(inventory)
     chosen = _chosen(hosts, inventory, ssh_config)
     if format is Format.JSON:
         from triage.report import json
@@ -76,14 +70,13 @@ def list_(
 
 
 @app.command()
+@with_groups
 def check(
     hosts: HostsArgument = "",
-    inventory: InventoryOption = None,
     forks: ForksOption = FORKS,
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
+    *,
+    reach: Reach,
 ) -> None:
     """Reach each host, and say in one line what can be read there: journal, sudo, Python, GPU tool.
 
@@ -97,11 +90,13 @@ def check(
     from triage.workflows.fleet import on_each
     from triage.workflows.prompts import Prompts
 
-    chosen, questions = _chosen(hosts, inventory, ssh_config), Prompts(Event(), console.ask_secret)
+    chosen, questions = (
+        _chosen(hosts, reach.inventory, reach.ssh_config),
+        Prompts(Event(), console.ask_secret),
+    )
 
     def one(host: Host) -> Access:
-        options = targets.connection_options(host, ssh_config, host_key, become, questions)
-        with closing(open_connection(host.name, options)) as connection:
+        with closing(open_connection(host.name, reach.options(host, questions))) as connection:
             return access(LiveEvidence(connection), connection.address)
 
     with targets.progress(chosen, _status, questions) as told:
@@ -128,7 +123,7 @@ def _chosen(hosts: str, inventory: Path | None, ssh_config: Path | None) -> Sequ
     from triage.hosts.inventory.inventory import Host
     from triage.hosts.ssh.aliases import aliases
 
-    known = targets.inventory(inventory)
+    known = load_hosts(inventory)
     if hosts:
         return known.select(hosts)
     chosen = tuple(known.hosts.values()) or tuple(Host(name) for name in aliases(ssh_config))

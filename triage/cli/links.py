@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.cli import console
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
     UnitOption,
-    connected,
 )
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -31,6 +26,7 @@ DEFAULT_HIDDEN = 7168  # of the models that are spread over a host's GPUs; used 
 RUNNING = ("active", "activating", "running", "reloading")
 
 
+@with_groups
 def links(
     host: HostArgument,
     unit: UnitOption = "",
@@ -41,10 +37,8 @@ def links(
         bool, typer.Option("--while-serving", help="Measure although the service runs, and slow it down.")
     ] = False,
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Time collectives between the ranks of HOST with the service's own torch.
 
@@ -59,9 +53,9 @@ def links(
     from triage.verify.layouts.links import ModelShape, environment_of, probe, shape_of
     from triage.verify.service.containers import place_of
 
-    reached = one_host(host, inventory)
+    reached = reach.host(host)
     unit = unit or reached.settings.unit
-    with connected(reached, ssh_config, host_key, become) as connection:
+    with reach.connection(reached) as connection:
         evidence = LiveEvidence(connection)
         deployment = discover(evidence, unit)[0]
         if deployment.state in RUNNING and not while_serving:

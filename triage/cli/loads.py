@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,62 +29,69 @@ class ApiChoice(str, Enum):
     GENERATE = "generate"
 
 
-RequestsOption = Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")]
-ConcurrencyOption = Annotated[
-    str,
-    typer.Option(
-        metavar="N[,N...]",
-        help="Streams at once of the loads beside one at a time: `4`, or a sweep `8,32`. 4 without --rate.",
-        show_default=False,
-    ),
-]
-RateOption = Annotated[
-    str,
-    typer.Option(
-        metavar="R[,R...]",
-        help="Requests a second, whether others have ended or not, instead of streams at once: `0.5,2,8`.",
-        show_default=False,
-    ),
-]
-ArrivalsOption = Annotated[ArrivalsChoice, typer.Option(help="How requests at a --rate come.")]
-RepeatsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="N[-N]",
-        help="How often each load is run at least, and at most until the spread allows a verdict.",
-    ),
-]
-DifferenceOption = Annotated[
-    float, typer.Option(min=0.1, max=100, metavar="PERCENT", help="The difference that repeats are to tell.")
-]
-PromptTokensOption = Annotated[
-    str, typer.Option(metavar="N[-N]", help="Tokens of a prompt, about: `64`, or between two, `32-512`.")
-]
-MaxTokensOption = Annotated[
-    str, typer.Option(metavar="N[-N]", help="Tokens of an answer: `32`, or between two, `16-64`.")
-]
-ApiOption = Annotated[
-    ApiChoice | None,
-    typer.Option(help="The interface to ask; the first that answers.", show_default=False),
-]
 ApiKeyOption = Annotated[str, typer.Option(help="Environment variable that holds the API key.")]
 
 
-def loads_of(
-    command: str, requests: int, difference: float, api_key_env: str, given: Mapping[str, str | Enum | None]
-) -> Options:
-    """What the options of a command ask for; `given` are those that triage.verify.load.loads reads.
+@dataclass(frozen=True)
+class LoadChoice:
+    """The loads that are asked for, as they are spelled on the command line."""
 
-    Raises UsageError.
-    """
-    from triage.verify.load.loads import loads_of
-
-    wanted = {name: text for name, text in given.items() if text or name not in OPTIONAL}
-    texts = {name: str(text.value if isinstance(text, Enum) else text) for name, text in wanted.items()}
-    options = loads_of(
-        texts, f"triage {command} --help", requests=requests, difference=difference, spelled=_option
+    concurrency: Annotated[
+        str,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Streams at once of the loads beside one at a time: `4`, or a sweep `8,32`. "
+            "4 without --rate.",
+            show_default=False,
+        ),
+    ] = ""
+    rate: Annotated[
+        str,
+        typer.Option(
+            metavar="R[,R...]",
+            help="Requests a second, whether others have ended or not, instead of streams at once: "
+            "`0.5,2,8`.",
+            show_default=False,
+        ),
+    ] = ""
+    arrivals: Annotated[ArrivalsChoice, typer.Option(help="How requests at a --rate come.")] = (
+        ArrivalsChoice.POISSON
     )
-    return replace(options, api_key=api_key_of(api_key_env))
+    repeats: Annotated[
+        str,
+        typer.Option(
+            metavar="N[-N]",
+            help="How often each load is run at least, and at most until the spread allows a verdict.",
+        ),
+    ] = "3-20"
+    difference: Annotated[
+        float,
+        typer.Option(min=0.1, max=100, metavar="PERCENT", help="The difference that repeats are to tell."),
+    ] = 5.0
+    prompt_tokens: Annotated[
+        str, typer.Option(metavar="N[-N]", help="Tokens of a prompt, about: `64`, or between two, `32-512`.")
+    ] = "64"
+    max_tokens: Annotated[
+        str, typer.Option(metavar="N[-N]", help="Tokens of an answer: `32`, or between two, `16-64`.")
+    ] = "32"
+    api: Annotated[
+        ApiChoice | None,
+        typer.Option(help="The interface to ask; the first that answers.", show_default=False),
+    ] = None
+
+    def options(self, command: str, requests: int, api_key_env: str) -> Options:
+        """What is asked for, of so many requests a load. Raises UsageError that names the command's help."""
+        from triage.verify.load.loads import FORMS, loads_of
+
+        texts = {name: _text(getattr(self, name)) for name in FORMS}
+        wanted = {name: text for name, text in texts.items() if text or name not in OPTIONAL}
+        next = f"triage {command} --help"
+        options = loads_of(wanted, next, requests=requests, difference=self.difference, spelled=_option)
+        return replace(options, api_key=api_key_of(api_key_env))
+
+
+def _text(value: str | Enum | None) -> str:
+    return str(value.value if isinstance(value, Enum) else value or "")
 
 
 def _option(name: str) -> str:

@@ -26,10 +26,9 @@ CONNECTION = ("ssh_config", "host_key", "become", "inventory")
 _command: ContextVar[typer.Context | None] = ContextVar("command", default=None)
 
 
-def remember(context: typer.Context, value: bool) -> bool:
-    """The callback of an option that every command with a connection has."""
+def remember(context: typer.Context) -> None:
+    """Take over from this command from now on."""
     _command.set(context)
-    return value
 
 
 def given(*names: str) -> list[str]:

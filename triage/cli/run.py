@@ -7,23 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.cli import console, next_command, targets
-from triage.cli.options import (
-    BecomeOption,
-    Format,
-    FormatOption,
-    HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
-)
+from triage.cli import console, next_command
+from triage.cli.option_groups import with_groups
+from triage.cli.options import Format, FormatOption, HostArgument
+from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
 
 if TYPE_CHECKING:
     from triage.playbook.model import ConsentAsked, Event, Playbook
 
 
+@with_groups
 def run(
     playbook: Annotated[
         str, typer.Argument(metavar="PLAYBOOK", help="A playbook's file, or the name of a shipped one.")
@@ -48,10 +42,8 @@ def run(
     ] = 25,
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
-    inventory: InventoryOption = None,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
+    *,
+    reach: Reach,
 ) -> None:
     """Run the steps of PLAYBOOK on HOST, asking before each that changes something.
 
@@ -72,7 +64,7 @@ def run(
     from triage.playbook.progress import Progress
     from triage.report import documents, json
 
-    known = targets.inventory(inventory)
+    known = reach.hosts()
     if known.is_several(host):
         from triage.cli.rollout import roll_out_on
         from triage.playbook.waves import document, waves_of
@@ -105,7 +97,7 @@ def run(
     )
     progress = Progress(loaded, host, variables, again=command)
     earlier = progress.read() if resume else ()
-    opened = open_actions(known.select(host)[0], ssh_config, host_key, become)
+    opened = open_actions(reach, known.select(host)[0])
     with progress.held(), opened as (actions, outlook):
         result = runner.run(
             loaded,

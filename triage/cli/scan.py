@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
     UnitOption,
-    connected,
     rule_directories,
 )
 from triage.cli.places import directory_of, is_directory, named
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -37,6 +32,7 @@ class ScanFormat(str, Enum):
     SARIF = "sarif"
 
 
+@with_groups
 def scan(
     target: Annotated[
         str,
@@ -56,10 +52,8 @@ def scan(
     format: Annotated[
         ScanFormat, typer.Option("--format", help="Text for people, versioned JSON, or SARIF 2.1.0.")
     ] = ScanFormat.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Read the engine on HOST or in DIR for defects of pipeline stages, known ones and others of the class.
 
@@ -75,7 +69,7 @@ def scan(
         else:
             with (
                 named(target),
-                connected(reached := one_host(target, inventory), ssh_config, host_key, become) as connection,
+                reach.connection(reached := reach.host(target)) as connection,
                 console.working(f"reading {target}"),
             ):
                 from triage.scan.read import from_host

@@ -13,36 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console, next_command
-from triage.cli.loads import (
-    ApiKeyOption,
-    ApiOption,
-    ArrivalsChoice,
-    ArrivalsOption,
-    ConcurrencyOption,
-    DifferenceOption,
-    MaxTokensOption,
-    PromptTokensOption,
-    RateOption,
-    RepeatsOption,
-    RequestsOption,
-    loads_of,
-)
+from triage.cli.loads import ApiKeyOption, LoadChoice
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
     RulesOption,
-    SshConfigOption,
     UnitOption,
-    connected,
     knowledge,
 )
+from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
-from triage.cli.targets import one_host
 from triage.common.errors import ExitCode, TriageError, UnreachableError
 
 if TYPE_CHECKING:
@@ -66,6 +48,7 @@ DrainOption = Annotated[
 ]
 
 
+@with_groups
 def verify(
     host: HostArgument,
     unit: UnitOption = "",
@@ -84,15 +67,9 @@ def verify(
             min=0, max=MAX_WAIT, help="Seconds of silence and idleness that are a hang; 0 for never."
         ),
     ] = 300.0,
-    requests: RequestsOption = 8,
-    concurrency: ConcurrencyOption = "",
-    rate: RateOption = "",
-    arrivals: ArrivalsOption = ArrivalsChoice.POISSON,
-    repeats: RepeatsOption = "3-20",
-    difference: DifferenceOption = 5.0,
-    prompt_tokens: PromptTokensOption = "64",
-    max_tokens: MaxTokensOption = "32",
-    api: ApiOption = None,
+    requests: Annotated[int, typer.Option(min=0, max=10_000, help="Requests a load; 0 for none.")] = 8,
+    *,
+    loads: LoadChoice,
     tool: Annotated[
         bool, typer.Option("--tool", help="Measure with the engine's own benchmark as well.")
     ] = False,
@@ -100,28 +77,15 @@ def verify(
     format: FormatOption = Format.TEXT,
     report: ReportOption = None,
     rules: RulesOption = None,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    reach: Reach,
 ) -> None:
     """Restart the service on HOST, wait for a real completion, measure, and compare with last time.
 
     Exit code 1 when it does not become ready or requests fail; then with the new diagnosis.
     """
     require_suffix(report)
-    given = {
-        "concurrency": concurrency,
-        "rate": rate,
-        "arrivals": arrivals,
-        "repeats": repeats,
-        "prompt_tokens": prompt_tokens,
-        "max_tokens": max_tokens,
-        "api": api,
-    }
-    loads = loads_of("verify", requests, difference, api_key_env, given)
     options = replace(
-        loads,
+        loads.options("verify", requests, api_key_env),
         restart=restart,
         drain=drain,
         timeout=timeout,
@@ -129,9 +93,9 @@ def verify(
         patience=patience,
         tool=tool,
     )
-    reached = one_host(host, inventory)
+    reached = reach.host(host)
     unit = unit or reached.settings.unit
-    with connected(reached, ssh_config, host_key, become) as connection:
+    with reach.connection(reached) as connection:
         result, diagnosis = verify_on(connection, unit, options, rules)
         behind = () if restart else _not_running(connection, unit)
     diagnosis = diagnosis and next_command.in_report(diagnosis)

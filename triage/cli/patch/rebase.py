@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console, next_command
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
-    connected,
 )
 from triage.cli.patch.options import (
     GivenOption,
@@ -30,7 +25,7 @@ from triage.cli.patch.options import (
     known_patches,
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.errors import RefusedError
 from triage.common.wording import counted
 
@@ -40,6 +35,7 @@ if TYPE_CHECKING:
 _KEPT = ("python", "ledger", "given", "patches", *next_command.CONNECTION)
 
 
+@with_groups
 def rebase(
     host: HostArgument,
     python: PythonOption = "",
@@ -51,10 +47,8 @@ def rebase(
     ] = False,
     yes: YesOption = False,
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Hold the changes on record on HOST against what is installed now: needless, to make again, in conflict.
 
@@ -65,7 +59,7 @@ def rebase(
     from triage.report.patching import document, rebased_document, rebased_lines
 
     known, facts = known_patches(patches), facts_of(given)
-    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
+    with reach.connection(reach.host(host)) as connection:
         tree = bare_tree(connection, python, ledger)
         found = look_again(tree, known, facts)
         for item in found if format is Format.TEXT else ():

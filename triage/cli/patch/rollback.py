@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from triage.cli import console
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
-    connected,
 )
 from triage.cli.patch.options import ChangeOption, LedgerOption, PythonOption, YesOption, bare_tree
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 
 
+@with_groups
 def rollback(
     host: HostArgument,
     id: ChangeOption = "",
@@ -26,16 +22,14 @@ def rollback(
     ledger: LedgerOption = "",
     yes: YesOption = False,
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Put the exact bytes back from before a change on HOST."""
     from triage.patching import transaction
     from triage.patching.ledger import choose
 
-    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
+    with reach.connection(reach.host(host)) as connection:
         tree = bare_tree(connection, python, ledger)
         chosen = choose(transaction.status(tree), id, host)
         if not console.agreed(f"Take back {chosen.id} on {host}?", yes):

@@ -13,18 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import console, next_command
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
     RulesOption,
-    SshConfigOption,
     UnitOption,
-    connected,
     rule_directories,
 )
 from triage.cli.patch.options import (
@@ -38,7 +33,7 @@ from triage.cli.patch.options import (
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
 from triage.cli.places import directory_of, is_directory, may_run, named
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -66,6 +61,7 @@ _KEPT = (
 )
 
 
+@with_groups
 def show(
     host: HostArgument,
     unit: UnitOption = "",
@@ -95,10 +91,8 @@ def show(
     ] = None,
     yes: YesOption = False,
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """Show what patches would change on HOST, or in a directory here (./x), and with --apply change it.
 
@@ -123,9 +117,9 @@ def show(
             compiler = _compiler(compiler)
         python, compiler = python or sys.executable, python or compiler
     with named(host):
-        reached = one_host(place, inventory)
+        reached = reach.host(place)
     unit = unit or reached.settings.unit
-    with named(host), connected(reached, ssh_config, host_key, become) as connection:
+    with named(host), reach.connection(reached) as connection:
         with console.working(f"reading {host}"):
             target = find_target(
                 connection,

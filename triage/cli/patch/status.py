@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triage.cli import next_command
+from triage.cli.option_groups import with_groups
 from triage.cli.options import (
-    BecomeOption,
     Format,
     FormatOption,
     HostArgument,
-    HostKey,
-    HostKeyOption,
-    InventoryOption,
-    SshConfigOption,
-    connected,
 )
 from triage.cli.patch.options import LedgerOption, PythonOption, bare_tree
 from triage.cli.patch.printing import print_lines
-from triage.cli.targets import one_host
+from triage.cli.reach import Reach
 from triage.common.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -28,22 +23,21 @@ if TYPE_CHECKING:
     from triage.patching.change_status import Outlook
 
 
+@with_groups
 def status(
     host: HostArgument,
     python: PythonOption = "",
     ledger: LedgerOption = "",
     format: FormatOption = Format.TEXT,
-    ssh_config: SshConfigOption = None,
-    host_key: HostKeyOption = HostKey.STRICT,
-    become: BecomeOption = False,
-    inventory: InventoryOption = None,
+    *,
+    reach: Reach,
 ) -> None:
     """What was changed on HOST, whether it still is, and whether the services there run it."""
     from triage.patching import transaction
     from triage.patching.change_status import look
     from triage.report.patching import document, outlook_document, outlook_lines
 
-    with connected(one_host(host, inventory), ssh_config, host_key, become) as connection:
+    with reach.connection(reach.host(host)) as connection:
         tree = bare_tree(connection, python, ledger)
         changes = transaction.status(tree)
         found = look(tree.agent, changes, _deployments(connection) if changes else ())
