@@ -16,6 +16,7 @@ from tests.cli.command import triage
 from tests.patching.trees import BACKEND, install, module_path
 from triage.cli import next_command
 from triage.cli.app import app
+from triage.common.commands import command
 
 ID = "sglang-triton-value-head-dim"
 CONNECTION = ("-F", "my config", "--host-key", "accept-new")
@@ -65,7 +66,7 @@ def test_a_remedy_reaches_the_same_host(tmp_path: Path) -> None:
 
 def test_without_a_command_nothing_is_taken_over() -> None:
     assert next_command.given(*next_command.CONNECTION) == []
-    assert next_command.reaching("triage diagnose gpu01", "gpu01") == "triage diagnose gpu01"
+    assert next_command.reaching(command("diagnose", "gpu01")) == command("diagnose", "gpu01")
 
 
 def options(command: TyperGroup | TyperCommand, *names: str) -> Iterator[tuple[str, set[str]]]:

@@ -128,7 +128,7 @@ def test_a_container_without_a_log_is_not_healthy(podman: ScriptedHost) -> None:
 def test_a_container_is_not_patched(podman: ScriptedHost) -> None:
     with pytest.raises(RefusedError, match="gone with it;") as refused:
         find_target(podman, (), unit="kimi")
-    assert refused.value.next == "triage patch gpu01 --unit kimi --export dockerfile"
+    assert str(refused.value.next) == "triage patch gpu01 --unit kimi --export dockerfile"
 
 
 @pytest.mark.parametrize(

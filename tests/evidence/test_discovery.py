@@ -749,7 +749,7 @@ def test_a_host_without_any_says_how_to_go_on(host: ScriptedHost) -> None:
     host.commands["ps"] = ps_text((1, 0, "root", "init"))
     with pytest.raises(UnreachableError, match="systemd does not answer: the command is not on") as caught:
         discover(host.evidence)
-    assert "--unit" in caught.value.next
+    assert "--unit" in str(caught.value.next)
     host.commands["systemctl"] = unit_text("ssh.service")
     with pytest.raises(UnreachableError, match="no service unit and no process"):
         discover(host.evidence)

@@ -96,7 +96,7 @@ def test_a_name_that_several_pods_have_lists_them(node: ScriptedHost) -> None:
         discover(node.evidence, "llm/kimi")
     assert f"{KIMI} (exited)" in error.value.happened
     assert "llm/kimi-58976ff948-bbbbb (exited)" in error.value.happened
-    assert error.value.next == f"triage diagnose gpu01 --unit {KIMI}"
+    assert str(error.value.next) == f"triage diagnose gpu01 --unit {KIMI}"
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_a_pod_that_never_started_says_why(laptop: ScriptedHost) -> None:
         diagnose.diagnose(laptop.evidence, diagnose.load_knowledge(), "llm/absent")
     assert "ErrImageNeverPull" in error.value.happened
     assert "not present with pull policy" in error.value.happened
-    assert error.value.next == "kubectl describe pod --namespace llm absent"
+    assert str(error.value.next) == "kubectl describe pod --namespace llm absent"
 
 
 def test_a_pod_that_is_not_there(laptop: ScriptedHost) -> None:
@@ -353,4 +353,4 @@ def test_a_machine_without_kubectl(laptop: ScriptedHost) -> None:
 def test_a_pod_is_not_patched(laptop: ScriptedHost) -> None:
     with pytest.raises(RefusedError, match="gone with it, in Kubernetes at each start") as refused:
         find_target(laptop, (), unit=KIMI)
-    assert refused.value.next == f"triage patch gpu01 --unit {KIMI} --export dockerfile"
+    assert str(refused.value.next) == f"triage patch gpu01 --unit {KIMI} --export dockerfile"

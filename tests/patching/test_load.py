@@ -91,7 +91,7 @@ def test_further_directories_add_to_the_shipped_patches(tmp_path: Path) -> None:
 def test_an_unknown_id_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         find_patch("no-such-patch")
-    assert "sglang-triton-value-head-dim" in caught.value.next
+    assert "sglang-triton-value-head-dim" in str(caught.value.next)
 
 
 def test_a_directory_that_is_none(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_other_hosts_only_where_there_are_some() -> None:
     assert looked("other-hosts", facts={"nnodes": "1"}) == []
     assert looked("other-hosts", facts={"nnodes": "x"}) == []
     ((result, detail, command),) = looked("other-hosts", facts={"nnodes": "4", "node_rank": "2"})
-    assert (result, command) == ("missing", "triage diagnose OTHER_HOST")
+    assert (result, str(command)) == ("missing", "triage diagnose OTHER_HOST")
     assert detail == "the other hosts: the run has 4, this is number 2"
 
 

@@ -252,8 +252,11 @@ def test_the_story_s_words_from_two_stages_alone_are_possible_at_most() -> None:
     assert [item.outcome for item in found] == ["unproven"]
     assert verdict(of, found) == IncidentVerdict("pp-rank-assumption", "possible")
     first, patch, *_ = found[0].remedies
-    assert (first.kind, first.command) == ("action", "triage diagnose HOST")
-    assert (patch.kind, patch.command) == ("patch", "triage patch HOST --id sglang-triton-value-head-dim")
+    assert (first.kind, str(first.command)) == ("action", "triage diagnose HOST")
+    assert (patch.kind, str(patch.command)) == (
+        "patch",
+        "triage patch HOST --id sglang-triton-value-head-dim",
+    )
 
 
 # The story's rule on the sources that it is about.
@@ -299,4 +302,6 @@ def test_a_source_that_cannot_be_read_leaves_it_open_with_the_command() -> None:
     found = story(Tree(base=sglang("0.5.11"), broken=BACKEND))
     missing = [finding for finding in found.findings if finding.result == "missing"]
     assert found.outcome == "unproven"
-    assert {finding.command for finding in missing} == {"triage capture gpu01 --unit kimi.service -o CASE"}
+    assert {str(finding.command) for finding in missing} == {
+        "triage capture gpu01 --unit kimi.service -o CASE"
+    }

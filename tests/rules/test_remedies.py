@@ -47,7 +47,7 @@ def patched(**changes: Any) -> Remedy:
 def test_a_patch_that_fits() -> None:
     found = patched()
     assert (found.kind, found.id, found.helps, found.cost) == ("patch", PATCH, True, "a restart")
-    assert found.command == f"triage patch gpu01 --unit kimi.service --id {PATCH} --apply"
+    assert str(found.command) == f"triage patch gpu01 --unit kimi.service --id {PATCH} --apply"
     assert found.proof.startswith("merged upstream; applicable to the source that was read: ")
 
 
@@ -61,7 +61,7 @@ def test_a_patch_that_does_not_fit_comes_without_a_command() -> None:
 def test_a_source_that_has_the_fix_needs_a_restart() -> None:
     found = patched(tree=sglang("0.5.18"))
     assert (found.kind, found.id, found.helps) == ("action", "restart", True)
-    assert found.command == "triage verify gpu01 --unit kimi.service"
+    assert str(found.command) == "triage verify gpu01 --unit kimi.service"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_source_that_has_the_fix_needs_a_restart() -> None:
 def test_a_patch_of_which_nothing_is_known(changes: dict[str, Any]) -> None:
     found = patched(**changes)
     assert (found.kind, found.helps, found.proof) == ("patch", None, "merged upstream")
-    assert found.command.startswith("triage patch ")
+    assert str(found.command).startswith("triage patch ")
 
 
 def test_commands_name_the_interpreter_that_serves_and_quote_what_a_host_named() -> None:
@@ -88,7 +88,7 @@ def test_commands_name_the_interpreter_that_serves_and_quote_what_a_host_named()
     odd = replace(STORY, python="/opt/my env/python;reboot", unit="$(reboot).service")
     (found,) = offered(context(deployment=odd), **upgrade)
     assert found.command.startswith("'/opt/my env/python;reboot' -m pip")
-    assert "--unit '$(reboot).service'" in patched(deployment=odd).command
+    assert "--unit '$(reboot).service'" in str(patched(deployment=odd).command)
 
 
 def test_settings_and_actions_are_as_the_rule_has_them() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +24,7 @@ from triage.cli.options import (
 from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.cli.targets import FORKS, ForksOption
+from triage.common.commands import command
 from triage.common.errors import ExitCode, TriageError, UsageError
 
 if TYPE_CHECKING:
@@ -77,17 +77,19 @@ def diagnose(
 
     require_suffix(page)
     if case is not None and (host or log):
-        raise UsageError("diagnosing", str(case), "a case stands alone", f"triage diagnose --case {case}")
+        raise UsageError(
+            "diagnosing", str(case), "a case stands alone", command("diagnose", "", "--case", str(case))
+        )
     if host is None and log is None and case is None:
         raise UsageError(
-            "diagnosing", "nothing", "name a HOST, a --log or a --case", "triage diagnose --help"
+            "diagnosing", "nothing", "name a HOST, a --log or a --case", command("diagnose --help")
         )
     hosts = reach.hosts()
     known = knowledge(rules)
     if host is not None and hosts.is_several(host):
         if log or bug_report:
             wrong = "a log and a bug report are of one host"
-            raise UsageError("diagnosing", host, wrong, "triage diagnose HOST --log FILE")
+            raise UsageError("diagnosing", host, wrong, command("diagnose HOST --log FILE"))
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
     if case is not None:
@@ -126,7 +128,8 @@ def _hinting_at_case(host: str) -> Iterator[None]:
         from triage.evidence.cases.case import is_one
 
         if error.doing == "connecting to" and is_one(host):
-            error.next = f"triage diagnose --case {shlex.quote(host)} if the case is meant; else {error.next}"
+            of_case = command("diagnose", "", "--case", host)
+            error.next = f"{of_case} if the case is meant; else {error.next}"
         raise
 
 

@@ -9,6 +9,7 @@ import typer
 
 from triage.cli import console
 from triage.cli.options import Format, FormatOption, UnitOption
+from triage.common.commands import command
 from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def history(
     if pin or unpin:
         if not names:
             whose = " on ".join(filter(None, (unit, host))) or "any host"
-            raise UsageError("pinning", f"a result of {whose}", "none is stored", "triage history")
+            raise UsageError("pinning", f"a result of {whose}", "none is stored", command("history"))
         if len(names) > 1:
             found = ", ".join(f"{deployment} on {name}" for name, deployment in names)
             raise UsageError(

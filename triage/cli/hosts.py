@@ -14,6 +14,7 @@ from triage.cli.option_groups import with_groups
 from triage.cli.options import Format, FormatOption
 from triage.cli.reach import InventoryOption, Reach, SshConfigOption, load_hosts
 from triage.cli.targets import FORKS, ForksOption
+from triage.common.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,7 @@ def _chosen(hosts: str, inventory: Path | None, ssh_config: Path | None) -> Sequ
             "listing hosts",
             "of no inventory",
             "none is given, and the ssh configuration names no host",
-            "triage hosts list --inventory hosts.yaml",
+            command("hosts list --inventory hosts.yaml"),
         )
     return chosen
 

@@ -16,6 +16,7 @@ from triage.cli.options import (
     UnitOption,
 )
 from triage.cli.reach import Reach
+from triage.common.commands import command
 from triage.common.errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def links(
                 "measuring on",
                 host,
                 f"the interpreter of {deployment.name} is not known",
-                f"triage diagnose {host}",
+                command("diagnose", host),
             )
         ranks = world or _ranks(evidence, deployment)
         shape = shape_of(_config(evidence, deployment))

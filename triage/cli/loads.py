@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.common.commands import command
 from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ class LoadChoice:
         typer.Option(help="The interface to ask; the first that answers.", show_default=False),
     ] = None
 
-    def options(self, command: str, requests: int, api_key_env: str) -> Options:
+    def options(self, verb: str, requests: int, api_key_env: str) -> Options:
         """What is asked for, of so many requests a load. Raises UsageError that names the command's help."""
         from triage.verify.load.loads import FORMS, loads_of
 
         texts = {name: _text(getattr(self, name)) for name in FORMS}
         wanted = {name: text for name, text in texts.items() if text or name not in OPTIONAL}
-        next = f"triage {command} --help"
+        next = command(verb, "", "--help")
         options = loads_of(wanted, next, requests=requests, difference=self.difference, spelled=_option)
         return replace(options, api_key=api_key_of(api_key_env))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from typer.core import TyperOption
 
+from triage.common.commands import Next, NextCommand
 from triage.common.errors import TriageError
 
 if TYPE_CHECKING:
@@ -46,27 +45,18 @@ def given(*names: str) -> list[str]:
     return words
 
 
-def command(*words: str) -> str:
-    """`triage WORDS`, ready to paste."""
-    return shlex.join(("triage", *words))
-
-
-def reaching(text: str, host: str) -> str:
-    """The text, in which every `triage ... HOST` has this command's options of the connection."""
-    options = shlex.join(given(*CONNECTION))
-    if not options:
-        return text
-    words = rf"\btriage (?:[a-z]+ ){{1,2}}{re.escape(shlex.quote(host))}(?=\s|\Z)"
-    return re.sub(words, lambda found: f"{found[0]} {options}", text)
+def reaching(next: Next) -> Next:
+    """The same, with this command's options of the connection where it is a command for a host."""
+    return next.reaching(given(*CONNECTION)) if isinstance(next, NextCommand) else next
 
 
 @contextmanager
-def on(host: str) -> Iterator[None]:
+def reached() -> Iterator[None]:
     """Errors raised within name a next command that reaches the host as this one did."""
     try:
         yield
     except TriageError as error:
-        error.next = reaching(error.next, host)
+        error.next = reaching(error.next)
         raise
 
 
@@ -79,17 +69,16 @@ def told(outcomes: Iterable[HostOutcome[T]]) -> Iterator[HostOutcome[T]]:
     """The outcomes, whose errors name a next command that reaches the host as this one did."""
     for each in outcomes:
         if isinstance(each.error, TriageError):
-            each.error.next = reaching(each.error.next, each.host.name)
+            each.error.next = reaching(each.error.next)
         yield each
 
 
 def in_report(report: Report) -> Report:
     """The report, whose commands reach the host as this one did."""
-    host = report.origin.name
 
     def diagnosis(item: Diagnosis) -> Diagnosis:
-        remedies = tuple(replace(each, command=reaching(each.command, host)) for each in item.remedies)
-        findings = tuple(replace(each, command=reaching(each.command, host)) for each in item.findings)
+        remedies = tuple(replace(each, command=reaching(each.command)) for each in item.remedies)
+        findings = tuple(replace(each, command=reaching(each.command)) for each in item.findings)
         return replace(item, remedies=remedies, findings=findings)
 
     found = (

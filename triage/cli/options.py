@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.common.commands import command
 from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def find_rule(id: str, rules: Iterable[Path] | None = None) -> Rule:
         from difflib import get_close_matches
 
         near = get_close_matches(id, known, 3)
-        next = f"triage explain {near[0]}" if near else "triage rules list"
+        next = command("explain", "", near[0]) if near else command("rules list")
         similar = f"; there is {', '.join(near)}" if near else ""
         raise UsageError("looking for rule", id, f"there is no such rule{similar}", next)
     return known[id]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli import next_command
+from triage.common.commands import command
 from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Reach:
                 "connecting to",
                 name,
                 f"this names several hosts ({names}); here it takes one",
-                "triage hosts list",
+                command("hosts list"),
             )
         return hosts[0]
 
@@ -119,7 +120,7 @@ class Reach:
         from triage.hosts import open_connection
 
         options = self.options(host)
-        with next_command.on(host.name):
+        with next_command.reached():
             connection = open_connection(host.name, options)
             try:
                 yield connection

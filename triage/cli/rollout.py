@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from triage.cli import console, next_command
 from triage.cli.options import Format
+from triage.common.commands import command
 from triage.common.errors import DEFECT, INTERRUPTED, RefusedError
 from triage.common.json import parse_json
 from triage.common.wording import counted
@@ -63,11 +64,11 @@ def roll_out_on(
         result = roll_out(waves, processes.run, on_wave, on_host, processes.interrupt)
     except KeyboardInterrupt:
         left = ",".join(host for host in hosts if host not in processes.done)
-        words = next_command.command(
-            "run", file, left, "--resume", *next_command.given(*GIVEN, "yes", "canary", "wave")
+        words = command(
+            "run", "", file, left, "--resume", *next_command.given(*GIVEN, "yes", "canary", "wave")
         )
         done = safe_line(", ".join(processes.done)) or "no host"
-        print(f"interrupted; done: {done}. To go on: {safe_line(words, 4000)}", file=sys.stderr)
+        print(f"interrupted; done: {done}. To go on: {safe_line(str(words), 4000)}", file=sys.stderr)
         raise
     if not shown:
         from triage.report import json

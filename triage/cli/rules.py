@@ -18,6 +18,7 @@ from triage.cli.options import (
     knowledge,
     rule_directories,
 )
+from triage.common.commands import command
 from triage.common.errors import ExitCode, RefusedError, UsageError
 from triage.common.wording import counted
 
@@ -183,7 +184,7 @@ def new(
 
     if (from_case is None) == (from_log is None):
         raise UsageError(
-            "drafting a rule", id, "give either --from-case or --from-log", "triage rules new --help"
+            "drafting a rule", id, "give either --from-case or --from-log", command("rules new --help")
         )
     path = output or Path(f"{id}.yaml")
     if path.exists():

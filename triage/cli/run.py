@@ -12,6 +12,7 @@ from triage.cli.option_groups import with_groups
 from triage.cli.options import Format, FormatOption, HostArgument
 from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.common.commands import command
 
 if TYPE_CHECKING:
     from triage.playbook.model import ConsentAsked, Event, Playbook
@@ -92,10 +93,8 @@ def run(
     def consent(asked: ConsentAsked) -> bool:
         return console.agreed(shown.question(asked) + ("" if yes else outlook(asked)), yes)
 
-    command = next_command.command(
-        "run", playbook, host, *next_command.given("var", "yes", *next_command.CONNECTION)
-    )
-    progress = Progress(loaded, host, variables, again=command)
+    again = command("run", "", playbook, host, *next_command.given("var", "yes", *next_command.CONNECTION))
+    progress = Progress(loaded, host, variables, again=again)
     earlier = progress.read() if resume else ()
     opened = open_actions(reach, known.select(host)[0])
     with progress.held(), opened as (actions, outlook):

@@ -25,6 +25,7 @@ from triage.cli.options import (
 )
 from triage.cli.reach import Reach
 from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.common.commands import command
 from triage.common.errors import ExitCode, TriageError, UnreachableError
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _told_when_cut(shown: Listener, host: str) -> Iterator[Listener]:
     except KeyboardInterrupt:
         from triage.report.safe import safe_line
 
-        next = next_command.reaching(next_command.command("verify", host, "--no-restart"), host)
+        next = next_command.reaching(command("verify", host, "--no-restart"))
         print(f"interrupted; {safe_line(done)}. Next: {next}", file=sys.stderr)
         raise
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from triage.common.commands import Next
+
 DEFECT = 70  # sysexits.h: an internal software error; 1 would say that an incident was found
 INTERRUPTED = 130  # as shells say of Ctrl-C
 
@@ -26,7 +28,7 @@ class TriageError(Exception):
 
     exit_code: ExitCode = ExitCode.UNREACHABLE
 
-    def __init__(self, doing: str, to: str, happened: str, next: str) -> None:
+    def __init__(self, doing: str, to: str, happened: str, next: Next) -> None:
         super().__init__(doing, to, happened, next)
         self.doing = doing
         self.to = to

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
 
+from triage.common.commands import NextCommand, command
 from triage.evidence.model import Deployment
 from triage.patching.ledger import ChangedFile, LedgerView, PatchChange
 from triage.patching.observation import FileFacts, Observation, observe
@@ -44,13 +45,13 @@ class RunningService:
 
 @dataclass(frozen=True)
 class Outlook:
-    """A change, what happened to it, who runs it, and the arguments of `triage` that come next."""
+    """A change, what happened to it, who runs it, and the command that comes next."""
 
     change: PatchChange
     happened: str = ""
     cause: Cause = ""  # of what happened
     runs: tuple[RunningService, ...] = ()
-    next: tuple[str, ...] = ()
+    next: NextCommand | None = None
 
 
 def look(
@@ -102,7 +103,9 @@ def _outlook(
     change: PatchChange, ledger: LedgerView, host: str, seen: Observation, services: Sequence[AffectedService]
 ) -> Outlook:
     if change.interrupted:
-        return Outlook(change, "cut short", "cut", (), ("patch", host, "--id", change.patch, "--apply"))
+        return Outlook(
+            change, "cut short", "cut", (), command("patch", host, "--id", change.patch, "--apply")
+        )
     if change.state not in ("applied", "reverted"):
         return Outlook(change)
     here = [service for service in services if service.root == change.root]
@@ -110,13 +113,13 @@ def _outlook(
         seen = here[0].seen if here else seen
         cause, happened = _happened(change, ledger, {file.path: seen.of(file.path) for file in change.files})
         if cause:
-            return Outlook(change, happened, cause, (), ("patch", "rebase", host))
+            return Outlook(change, happened, cause, (), command("patch rebase", host))
     elif any(file.now != file.before for file in change.files):
         return Outlook(change)  # something else was made of it since
     runs = tuple(_run(service, change) for service in here) or _elsewhere(services)
     behind = [run.service for run in runs if run.current is False]
     unit = ("--unit", behind[0].unit) if behind and behind[0].unit else ()
-    return Outlook(change, "", "", runs, ("verify", host, *unit) if behind else ())
+    return Outlook(change, "", "", runs, command("verify", host, *unit) if behind else None)
 
 
 def _happened(change: PatchChange, ledger: LedgerView, facts: Mapping[str, FileFacts]) -> tuple[Cause, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Literal
 
+from triage.common.commands import command
 from triage.common.errors import RefusedError
 from triage.patching import transaction
 from triage.patching.model import FileEdit, PlanState
@@ -50,7 +51,7 @@ def exported(tree: HostTree, plans: Plans) -> Export:
     if not merged:
         happened = "; ".join(f"{patch.id} is {plan.state.value}: {plan.reason}" for patch, plan in plans)
         happened = happened or "no patch is proposed for what ran there, and none is applied"
-        raise RefusedError("exporting from", tree.host, happened, f"triage patch {tree.host}")
+        raise RefusedError("exporting from", tree.host, happened, command("patch", tree.host))
     patches = tuple(patch for patch, plan in plans if plan.edits or plan.state is PlanState.APPLIED)
     return Export(patches, tuple(merged.values()), tree.agent.compiler)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from triage.common.commands import command
 from triage.common.errors import UsageError
 from triage.evidence.model import EMPTY
 from triage.patching.model import FileEdit
@@ -137,7 +138,7 @@ def choose(changes: Sequence[PatchChange], name: str, host: str) -> PatchChange:
         return found[0]
     names = ", ".join(change.id for change in (found or applied))
     happened = f"it could be any of {names}" if found else f"no such change is applied on {host}"
-    raise UsageError("looking for change", name or "(none named)", happened, f"triage patch status {host}")
+    raise UsageError("looking for change", name or "(none named)", happened, command("patch status", host))
 
 
 def _digest(data: bytes) -> str:

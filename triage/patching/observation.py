@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from triage.common.commands import command
 from triage.common.errors import UnreachableError
 from triage.patching.remote import PatchAgent
 
@@ -60,7 +61,7 @@ def observe(
     except (KeyError, TypeError, ValueError, AttributeError):
         host = agent.connection.name
         raise UnreachableError(
-            doing, f"files on {host}", "its answer makes no sense", f"triage patch status {host}"
+            doing, f"files on {host}", "its answer makes no sense", command("patch status", host)
         ) from None
 
 

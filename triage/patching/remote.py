@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from triage.common.commands import Next, command
 from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
 from triage.common.json import parse_json
 from triage.hosts import rights
@@ -67,7 +68,7 @@ class PatchAgent:
             argv = rights.as_owner(argv[:1], argv) if program == "patch_observer" else rights.as_ours(argv)
         output = self.connection.run(argv, stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT)
         to = f"{to} on {self.connection.name}"
-        status = f"triage patch status {self.connection.name}"
+        status = command("patch status", self.connection.name)
         if output.code == rights.REFUSED:
             raise rights.refusal(doing, to, output)
         if output.code == 127:
@@ -90,7 +91,8 @@ class PatchAgent:
 
 def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageError:
     """What the agent refused or could not do, with the way on."""
-    status = f"triage patch status {host}"
+    next: Next
+    status = command("patch status", host)
     if kind == "unknown":
         return UsageError(doing, to, message, status)
     if kind in _HINDRANCES:
@@ -98,10 +100,8 @@ def _error(doing: str, to: str, kind: str, message: str, host: str) -> TriageErr
     if kind == "locked":
         message, next = f"another run holds the ledger ({message})", "wait for it, then again"
     elif kind == "newer":
-        message, next = (
-            f"{message} changed the same file later",
-            f"triage patch rollback {host} --id {message}",
-        )
+        next = command("patch rollback", host, "--id", message)
+        message = f"{message} changed the same file later"
     else:
-        next = _REFUSALS.get(kind, status)
+        next = _REFUSALS.get(kind) or status
     return RefusedError(doing, to, message, next)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, get_args
 
+from triage.common.commands import command
 from triage.common.errors import RefusedError, TriageError, UnreachableError
 from triage.evidence.model import EMPTY, Unanswered
 from triage.hosts.connection import Connection
@@ -140,7 +141,7 @@ def apply(tree: HostTree, patch: Patch, plan: Plan, context: Mapping[str, str] =
             "applying",
             f"{patch.id} on {tree.host}",
             f"it was written, but the tree says {after.state.value}: {after.reason}",
-            f"triage patch rollback {tree.host} --id {change.id}",
+            command("patch rollback", tree.host, "--id", change.id),
         )
     return change
 
@@ -182,7 +183,7 @@ def export(
     edits = tuple(replace(edit, after=later.get(edit.path, edit.after)) for edit in edits)
     for file, edit in zip(found.files, edits, strict=True):
         if _digest(edit.after) != file.after:
-            happened, next = f"{file.path} is not as the change left it", f"triage patch status {tree.host}"
+            happened, next = f"{file.path} is not as the change left it", command("patch status", tree.host)
             raise RefusedError("exporting", f"{change} on {tree.host}", happened, next)
     return edits
 
@@ -231,7 +232,7 @@ def _latest(tree: HostTree, patch: Patch) -> PatchChange:
         "applying",
         f"{patch.id} on {tree.host}",
         "the ledger changed in this moment",
-        f"triage patch {tree.host}",
+        command("patch", tree.host),
     )
 
 
@@ -242,7 +243,7 @@ def _refuse_unless_applicable(tree: HostTree, plan: Plan) -> None:
             "applying",
             to,
             f"{plan.state.value}: {plan.reason}",
-            f"triage patch {tree.host} --id {plan.patch}",
+            command("patch", tree.host, "--id", plan.patch),
         )
     open_ = [check.summary for check in plan.checks if check.holds is None]
     if open_:
@@ -317,4 +318,4 @@ def _digest(data: bytes) -> str:
 
 
 def _nonsense(doing: str, host: str) -> UnreachableError:
-    return UnreachableError(doing, host, "its answer makes no sense", f"triage patch status {host}")
+    return UnreachableError(doing, host, "its answer makes no sense", command("patch status", host))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from triage.common.commands import NextCommand, command
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.common.files import name_for, state_directory, write_atomically
 from triage.playbook.model import Playbook, StepOutcome
@@ -31,11 +32,11 @@ class Progress:
         host: str,
         variables: Mapping[str, Any],
         directory: Path | None = None,
-        again: str = "",
+        again: NextCommand | None = None,
     ) -> None:
         said = json.dumps([playbook.name, list(map(str, playbook.steps)), host, dict(variables)])
         self._of = hashlib.sha256(said.encode()).hexdigest()
-        self._again = again or f"triage run {playbook.name} {host}"
+        self._again = again or command("run", "", playbook.name, host)
         name = f"{name_for(playbook.name, host)}.json"
         self.path = (directory or state_directory("runs")) / name
 
@@ -63,7 +64,7 @@ class Progress:
         except BlockingIOError:
             file.close()
             happened = "another run of it is at work on this host"
-            raise RefusedError("running", self._again, happened, "wait until that has ended") from None
+            raise RefusedError("running", str(self._again), happened, "wait until that has ended") from None
         except OSError as error:
             raise UnreachableError(
                 "writing", str(path), error.strerror or str(error), f"ls -ld {path.parent}"
@@ -98,4 +99,4 @@ class Progress:
             raise self._unfit(f"{self.path} is none of ours") from None
 
     def _unfit(self, happened: str) -> UsageError:
-        return UsageError("going on with", self._again, happened, self._again)
+        return UsageError("going on with", str(self._again), happened, self._again)

@@ -179,14 +179,14 @@ class _PlaybookRun:
         arguments: Mapping[str, Any] = NOTHING,
         attempts: int = 0,
     ) -> StepOutcome:
-        self.emit(Failed(step.name, str(error), next=error.next))
+        self.emit(Failed(step.name, str(error), next=str(error.next)))
         return StepOutcome(
             step.name,
             step.do,
             "failed",
             str(error),
             error.exit_code,
-            next=error.next,
+            next=str(error.next),
             arguments=arguments,
             attempts=attempts,
         )

@@ -122,5 +122,5 @@ def _error(error: Exception | None) -> str:
 
 def _parts(error: Exception) -> dict[str, str]:
     if isinstance(error, TriageError):
-        return {"doing": error.doing, "to": error.to, "happened": error.happened, "next": error.next}
+        return {"doing": error.doing, "to": error.to, "happened": error.happened, "next": str(error.next)}
     return {"doing": "diagnosing", "to": "", "happened": repr(error), "next": "report this defect of triage"}

@@ -136,7 +136,7 @@ def _finding(finding: CheckResult) -> dict[str, Any]:
         "detail": finding.detail,
         "excerpts": [_excerpt(excerpt) for excerpt in finding.excerpts],
         "table": None if finding.table is None else _table(finding.table),
-        "command": finding.command,
+        "command": str(finding.command),
         "against": finding.against,
     }
 
@@ -155,7 +155,7 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "kind": remedy.kind,
         "id": remedy.id,
         "summary": remedy.summary,
-        "command": remedy.command,
+        "command": str(remedy.command),
         "cost": remedy.cost,
         "proof": remedy.proof,
         "helps": remedy.helps,

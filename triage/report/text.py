@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from triage.common.commands import command
 from triage.evidence.model import Deployment, Origin
 from triage.hosts.typed_command import there
 from triage.logs.model import Fault, Frame, Incident
@@ -50,8 +50,8 @@ def lines(report: Report) -> Iterator[Text]:
     for other in report.others:
         state = " ".join(filter(None, (other.state, other.result)))
         chosen = other.chosen_by or other.name
-        command = shlex.join(("triage", "diagnose", report.origin.name, "--unit", chosen))
-        yield Text(safe_line(f"also here: {other.name} ({state}): {command}"))
+        there = command("diagnose", report.origin.name, "--unit", chosen)
+        yield Text(safe_line(f"also here: {other.name} ({state}): {there}"))
 
 
 def _header(report: Report) -> Iterator[Text]:
@@ -210,8 +210,8 @@ def _why(diagnosis: Diagnosis, item: DiagnosedIncident, root: str) -> Iterator[T
         yield from _finding(finding)
         for excerpt in finding.excerpts:
             yield from _excerpt(excerpt, root, shown)
-    for command in dict.fromkeys(finding.command for finding in diagnosis.findings if finding.command):
-        yield Text(f"      to find out what is missing: {safe_line(command)}", "yellow")
+    for way in dict.fromkeys(finding.command for finding in diagnosis.findings if finding.command):
+        yield Text(f"      to find out what is missing: {safe_line(str(way))}", "yellow")
     yield Text(f"  more: triage explain {diagnosis.rule}", "dim")
 
 
@@ -259,12 +259,12 @@ def _remedies(diagnosis: Diagnosis, origin: Origin) -> Iterator[Text]:
 
 def _is_for_the_host(remedy: Remedy) -> bool:
     """Whether its command is to be run there: settings are no commands, and triage runs here."""
-    own = remedy.command.startswith("triage ")
+    own = str(remedy.command).startswith("triage ")
     return bool(remedy.command) and remedy.kind in ("action", "upgrade") and not own
 
 
 def _remedy(remedy: Remedy) -> Iterator[Text]:
-    for line in remedy.command.splitlines():
+    for line in str(remedy.command).splitlines():
         yield Text(f"             {safe_line(line, 2000)}", "green")
     if remedy.cost:
         yield Text(f"             costs: {safe_line(remedy.cost)}", "dim")

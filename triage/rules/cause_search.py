@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from triage.common.commands import Next, command
 from triage.engines import engine_named
 from triage.evidence.log_sources import KERNEL
 from triage.logs.model import Fault
@@ -61,7 +62,7 @@ def _other_hosts(context: Context) -> Iterator[CheckResult]:
     if nodes is None or not nodes.value.isdecimal() or int(nodes.value) < 2:
         return
     which = f", this is number {own.value}" if own is not None else ""
-    yield _missing(f"the other hosts: the run has {nodes.value}{which}", "triage diagnose OTHER_HOST")
+    yield _missing(f"the other hosts: the run has {nodes.value}{which}", command("diagnose OTHER_HOST"))
 
 
 def _worker_log(context: Context) -> Iterator[CheckResult]:
@@ -121,5 +122,5 @@ def _found(detail: str) -> CheckResult:
     return CheckResult("log", "pass", detail)
 
 
-def _missing(detail: str, command: str) -> CheckResult:
+def _missing(detail: str, command: Next) -> CheckResult:
     return CheckResult("log", "missing", detail, command=command)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from triage.common.commands import NextCommand, command
 from triage.evidence.discovery.containers import container_of, file_in
 from triage.evidence.discovery.run_layout import as_it_ran
 from triage.evidence.model import EMPTY, Deployment, Evidence, Layout, Unanswered
@@ -42,12 +42,13 @@ class Context:
     unread: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # logs that could not be read, and why
     plans: dict[str, Plan] = field(default_factory=dict, repr=False)  # made so far: a probe and a remedy ask
 
-    @property
-    def service(self) -> str:
-        """`gpu01 --unit kimi.service`: the arguments of a command to paste that name this deployment."""
-        host = self.evidence.origin.name if self.evidence.origin.kind == "host" else "HOST"
+    def command(self, verb: str, *arguments: str) -> NextCommand:
+        """`triage VERB gpu01 --unit kimi.service ARGUMENTS`; HOST where no host is known."""
+        origin = self.evidence.origin
         unit = ("--unit", self.deployment.chosen_by) if self.deployment.chosen_by else ()
-        return shlex.join((host, *unit))
+        if origin.kind == "host":
+            return command(verb, origin.name, *unit, *arguments)
+        return command(f"{verb} HOST", "", *unit, *arguments)
 
     @property
     def engine(self) -> str:

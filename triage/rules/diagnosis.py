@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from triage.common.commands import Next
+
 FindingKind = Literal["log", "probe", "falsifier"]
 Result = Literal["pass", "fail", "missing"]
 Outcome = Literal["confirmed", "refuted", "unproven"]
@@ -41,7 +43,7 @@ class CheckResult:
     detail: str
     excerpts: tuple[Excerpt, ...] = ()
     table: EvidenceTable | None = None
-    command: str = ""
+    command: Next = ""
     against: bool = False
 
 
@@ -52,7 +54,7 @@ class Remedy:
     kind: RemedyKind
     id: str
     summary: str
-    command: str = ""
+    command: Next = ""
     cost: str = ""
     proof: str = ""
     helps: bool | None = None  # computed for this deployment; None: could not be computed

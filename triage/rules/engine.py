@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from triage.common.commands import NextCommand
 from triage.engines import engine_named
 from triage.evidence.model import EMPTY, Deployment, Evidence
 from triage.logs.model import Fault, Incident
@@ -135,7 +136,9 @@ def _in_doubt(found: Diagnosis) -> tuple[Remedy, ...]:
         "action", "settle", "find out first, because something speaks against it", against.command
     )
     shown = (
-        replace(each, command=each.command.removesuffix(" --apply")) if each.kind == "patch" else each
+        replace(each, command=each.command.without("--apply"))
+        if isinstance(each.command, NextCommand)
+        else each
         for each in found.remedies
     )
     return (settle, *shown)

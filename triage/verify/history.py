@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from triage.common.commands import command
 from triage.common.errors import UnreachableError, UsageError
 from triage.common.files import name_for, state_directory, write_atomically
 from triage.common.json import parse_json
@@ -131,10 +131,10 @@ def is_measured(result: Verification) -> bool:
 def _not_pinned(host: str, deployment: str, at: str, is_there: bool) -> UsageError:
     of = f"{deployment} on {host}"
     if at == "last":
-        verify = f"triage verify {shlex.quote(host)} --unit {shlex.quote(deployment)}"
+        verify = command("verify", host, "--unit", deployment)
         return UsageError("pinning the latest result of", of, "none was measured without failures", verify)
     why = "it was not measured without failures" if is_there else "there is none of that time"
-    return UsageError(f"pinning the result of {at} of", of, why, f"triage history {shlex.quote(host)}")
+    return UsageError(f"pinning the result of {at} of", of, why, command("history", host))
 
 
 def _encoded(result: Verification) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.common.commands import command
 from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
@@ -66,14 +66,14 @@ def find_target(
             "patching",
             f"container {deployment.name} on {connection.name}",
             f"a change in a container is gone with it{each_start}; its image has to have the change",
-            shlex.join(("triage", "patch", connection.name, "--unit", deployment.name, *TO_AN_IMAGE)),
+            command("patch", connection.name, "--unit", deployment.name, *TO_AN_IMAGE),
         )
     if not deployment.package_root:
         raise UnreachableError(
             "looking for the source of",
             f"{deployment.name} on {connection.name}",
             "the directory of the engine's package is not known",
-            f"triage patch {connection.name} --package-root .../site-packages/PACKAGE --id PATCH",
+            command("patch", connection.name, "--package-root", ".../site-packages/PACKAGE", "--id", "PATCH"),
         )
     root = deployment.package_root.rpartition("/")[0]
     place = place_of(connection, deployment)

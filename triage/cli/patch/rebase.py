@@ -26,6 +26,7 @@ from triage.cli.patch.options import (
 )
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
 from triage.cli.reach import Reach
+from triage.common.commands import command
 from triage.common.errors import RefusedError
 from triage.common.wording import counted
 
@@ -77,7 +78,7 @@ def rebase(
         print_changes(changes)
         print("restart the service to run it" if changes else "nothing was changed in the source")
     elif open_:
-        next = next_command.command("patch", "rebase", host, *next_command.given(*_KEPT), "--apply")
+        next = command("patch rebase", host, *next_command.given(*_KEPT), "--apply")
         print(f"nothing was changed; next: {next}")
     elif not found:
         print(f"nothing is applied on {host}")
@@ -103,5 +104,5 @@ def _refuse_conflicts(host: str, found: Sequence[Rebased]) -> None:
             f"{item.change.patch}: {item.plan.reason if item.plan else 'no such patch is known'}"
             for item in left
         ]
-        next = next_command.reaching(next_command.command("patch", "status", host), host)
+        next = next_command.reaching(command("patch status", host))
         raise RefusedError("rebasing", host, "; ".join(said), next)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from triage.cli.patch.options import (
 from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
 from triage.cli.places import directory_of, is_directory, may_run, named
 from triage.cli.reach import Reach
+from triage.common.commands import NextCommand, command
 from triage.common.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _in_directory(directory: str, ids: Sequence[str]) -> tuple[str, str]:
 
     if not ids:
         happened = "nothing ran there that could be diagnosed, so name a patch with --id"
-        raise UsageError("patching", directory, happened, next_command.command("scan", directory))
+        raise UsageError("patching", directory, happened, command("scan", directory))
     place = directory_of(directory).absolute()
     root, package = find_root(place)
     return str(root / package), find_python(place)
@@ -210,8 +210,7 @@ def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchC
     """Nothing that was left undone is called done."""
     from triage.patching.model import PlanState
 
-    command = "scan" if is_directory(host) else "diagnose"
-    next = next_command.reaching(next_command.command(command, host), host)
+    next = next_command.reaching(command("scan" if is_directory(host) else "diagnose", host))
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
     done = {change.patch for change in changes}
@@ -236,11 +235,11 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[PatchChange], target:
     from triage.patching.model import PlanState
 
     unit = ("--unit", target.unit) if target.unit else ()
-    command = next_command.reaching(next_command.command("verify", host, *unit), host)
-    restart = f"restart the service to run it: {command}"
+    verify = next_command.reaching(command("verify", host, *unit))
+    restart = f"restart the service to run it: {verify}"
     if is_directory(host):
         host, restart = "local", "restart what runs from it"
-    status = next_command.reaching(next_command.command("patch", "status", host), host)
+    status = next_command.reaching(command("patch status", host))
     fixed = [patch.id for patch, plan in plans if plan.state is PlanState.FIXED_UPSTREAM]
     if any(change.new for change in changes):
         print(restart)
@@ -251,10 +250,10 @@ def _print_hint(host: str, plans: Plans, changes: Sequence[PatchChange], target:
         print(f"a service that was started before it came runs the old source; {restart}")
 
 
-def _command(host: str, ids: Iterable[str], target: PatchTarget) -> str:
+def _command(host: str, ids: Iterable[str], target: PatchTarget) -> NextCommand:
     """What makes the change that was shown, or what makes it in the image, ready to paste."""
     from triage.workflows.patch_target import TO_AN_IMAGE
 
     chosen = [word for id in ids for word in ("--id", id)]
     how = TO_AN_IMAGE if target.container else ("--apply",)
-    return shlex.join(("triage", "patch", host, *next_command.given(*_KEPT), *chosen, *how))
+    return command("patch", host, *next_command.given(*_KEPT), *chosen, *how)

@@ -66,7 +66,7 @@ def _deployments(connection: Connection) -> Sequence[Deployment]:
 
 def _command(outlook: Outlook) -> str:
     """What comes next, with the options that this command has in common with it."""
-    if not outlook.next:
+    if outlook.next is None:
         return ""
-    kept = next_command.CONNECTION if outlook.next[0] != "patch" else ("ledger", *next_command.CONNECTION)
-    return next_command.command(*outlook.next, *next_command.given(*kept))
+    kept = ("ledger",) if outlook.next.verb[0] == "patch" else ()
+    return str(outlook.next.plus(*next_command.given(*kept, *next_command.CONNECTION)))

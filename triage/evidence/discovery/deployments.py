@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from triage.common.commands import command
 from triage.common.errors import TriageError, UnreachableError, UsageError
 from triage.engines import titles
 from triage.evidence.catalogue import (
@@ -179,7 +179,7 @@ class _Host:
                 "finding the service",
                 f"{name} on {self.evidence.origin.name}",
                 f"{len(meant)} containers are meant by that: {each_one}",
-                f"triage diagnose {shlex.quote(self.evidence.origin.name)} --unit {names[meant[0][1].id]}",
+                command("diagnose", self.evidence.origin.name, "--unit", names[meant[0][1].id]),
             )
         return container_deployment(*meant[0], names[meant[0][1].id]) if meant else None
 
@@ -210,9 +210,7 @@ class _Host:
         answer = self.evidence.ask(about_units_of("systemd").properties(full))
         if answer.value is None:
             why = f"systemd does not answer: {answer.missing}; {known}"
-            return UnreachableError(
-                "finding the unit", f"{full} on {host}", why, f"triage diagnose {shlex.quote(host)}"
-            )
+            return UnreachableError("finding the unit", f"{full} on {host}", why, command("diagnose", host))
         why = f"systemd knows no such unit; {known}"
         return UsageError("finding the unit", f"{full} on {host}", why, there(host, LIST_UNITS))
 

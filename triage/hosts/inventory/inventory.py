@@ -28,6 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from triage.common.commands import command
 from triage.common.errors import UsageError
 
 ALL = "all"
@@ -115,7 +116,7 @@ class Inventory:
             for host in self._named(name):
                 found.setdefault(host.name, host)
         if not found:
-            raise UsageError("choosing hosts", repr(words), "this is not a host name", "triage hosts list")
+            raise UsageError("choosing hosts", repr(words), "this is not a host name", command("hosts list"))
         return tuple(found.values())
 
     @property
@@ -237,7 +238,7 @@ def _parts(words: str) -> list[str]:
     try:
         return [name for part in words.split(",") for name in expand(part.strip()) if name]
     except ValueError as error:
-        raise UsageError("choosing hosts", repr(words), str(error), "triage hosts list") from None
+        raise UsageError("choosing hosts", repr(words), str(error), command("hosts list")) from None
 
 
 def _members(name: str, groups: Mapping[str, HostGroup]) -> dict[str, None]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from triage.common.commands import command
 from triage.rules.categories import CATEGORIES
 from triage.rules.checks import Probe
 from triage.rules.schema import Category, Place, RemedySpec, Rule, Signature
@@ -147,24 +148,24 @@ def _advice(rule: Rule) -> Iterator[Block]:
 
 
 def _remedy(remedy: RemedySpec) -> Iterator[Block]:
-    command = ""
+    text = ""
     if remedy.kind == "layouts":
         summary = "split the same GPUs into another tp x pp; a diagnosis judges each by the stage arithmetic"
     else:
         summary = remedy.summary
     if remedy.kind == "patch":
-        command = f"triage patch HOST --id {remedy.patch} --apply"
+        text = str(command("patch HOST", "", "--id", remedy.patch, "--apply"))
     elif remedy.kind == "upgrade":
-        command = f"python -m pip install --upgrade {shlex.quote(remedy.distribution + remedy.version)}"
+        text = f"python -m pip install --upgrade {shlex.quote(remedy.distribution + remedy.version)}"
     elif remedy.kind == "setting":
-        command = str(remedy.set)
+        text = str(remedy.set)
     elif remedy.kind == "action":
-        command = remedy.command
+        text = remedy.command
     cost = f" Costs: {remedy.cost}." if remedy.cost else ""
     proof = getattr(remedy, "proof", "")
     yield Block("item", f"{remedy.kind}: {summary}.{cost}{f' Proof: {proof}.' if proof else ''}")
-    if command:
-        yield Block("code", command)
+    if text:
+        yield Block("code", text)
 
 
 def _sentence(text: str) -> str:

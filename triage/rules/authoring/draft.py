@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from triage.common.commands import command
 from triage.common.errors import UsageError
 from triage.engines import ENGINES
 from triage.evidence.cases.recorded import Recorded
@@ -68,9 +69,9 @@ def draft(id: str, sources: Sequence[LogSource], knowledge: Knowledge) -> Draft:
     """
     if not re.fullmatch(ID, id) or len(id) > 64:
         happened = "an id is at most 64 small letters and digits, with single hyphens between"
-        raise UsageError("drafting a rule", id, happened, "triage rules list")
+        raise UsageError("drafting a rule", id, happened, command("rules list"))
     if any(rule.id == id for rule in knowledge.rules):
-        raise UsageError("drafting a rule", id, "there is a rule of that id", f"triage explain {id}")
+        raise UsageError("drafting a rule", id, "there is a rule of that id", command("explain", "", id))
     incidents = read_incidents(sources)
     if not incidents:
         raise UsageError(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from triage.common.commands import NextCommand, command
 from triage.evidence.model import Unanswered
 from triage.rules.checks import Probe
 from triage.rules.context import Context
@@ -52,7 +53,7 @@ def run(probe: Probe, context: Context, kind: FindingKind) -> CheckResult:
     return replace(finding, kind=kind)
 
 
-def _command(context: Context) -> str:
+def _command(context: Context) -> NextCommand:
     if context.evidence.origin.kind == "host":
-        return f"triage capture {context.service} -o CASE"
-    return "triage diagnose HOST"
+        return context.command("capture", "-o", "CASE")
+    return command("diagnose HOST")

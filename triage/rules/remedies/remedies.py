@@ -67,12 +67,12 @@ def _in_traceback(spec: PatchRemedy, context: Context) -> bool:
 def _patch(spec: PatchRemedy, context: Context) -> Remedy:
     from triage.patching.model import PlanState
 
-    command = f"triage patch {context.service} --id {spec.patch} --apply"
+    command = context.command("patch", "--id", spec.patch, "--apply")
     plan = context.plan(spec.patch)
     if plan is None or plan.state in (PlanState.UNREADABLE, PlanState.NOT_INSTALLED):
         return Remedy("patch", spec.patch, spec.summary, command, spec.cost, spec.proof)
     if plan.state in (PlanState.APPLIED, PlanState.FIXED_UPSTREAM):
-        restart = f"triage verify {context.service}"
+        restart = context.command("verify")
         return Remedy(
             "action", "restart", "the source already has the fix; restart to run it", restart, helps=True
         )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from triage.common.commands import command
 from triage.common.errors import RefusedError, UsageError
 from triage.engines import ENGINES, engine_named
 from triage.evidence.discovery.command_line import layout_of, parse_arguments, recognise
@@ -46,7 +47,10 @@ def parse_layout(text: str) -> Layout:
         or not all(1 <= size <= MAX_SIZE for size in sizes.values())
     ):
         raise UsageError(
-            "reading the layout", repr(text), "it is not like tp8, pp8, ep8 or tp2pp4", "triage bench --help"
+            "reading the layout",
+            repr(text),
+            "it is not like tp8, pp8, ep8 or tp2pp4",
+            command("bench --help"),
         )
     if "ep" in sizes:
         sizes.setdefault("tp", sizes["ep"])

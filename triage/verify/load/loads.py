@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
+from triage.common.commands import Next
 from triage.common.errors import UsageError
 from triage.verify.load.measure import shapes_of
 from triage.verify.load.plan import Arrivals
@@ -91,7 +92,7 @@ FORMS: Mapping[str, Form] = {
 
 def loads_of(
     given: Mapping[str, str | float],
-    next: str,
+    next: Next,
     *,
     requests: int = Options.requests,
     difference: float = 100 * Options.difference,

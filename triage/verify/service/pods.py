@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, Protocol
 
+from triage.common.commands import command
 from triage.common.errors import RefusedError, UnreachableError
 from triage.common.json import parse_json
 from triage.evidence.catalogue import ClusterContainers, Containers, NodeContainers, Processes
@@ -175,7 +176,7 @@ def _only(found: Sequence[Container], id: str, connection: Connection) -> Contai
         if each.id == id:
             return each
     raise UnreachableError(
-        "look for", f"{id} on {connection.name}", "it is gone since", f"triage diagnose {connection.name}"
+        "look for", f"{id} on {connection.name}", "it is gone since", command("diagnose", connection.name)
     )
 
 
@@ -184,7 +185,7 @@ def _asked(connection: Connection, query: Query[T]) -> T:
     try:
         return query.parse(query.decode(output))
     except Unanswered as reason:
-        next = "triage policy"
+        next = command("policy")
         raise UnreachableError("ask for", f"{query.name} on {connection.name}", str(reason), next) from None
 
 
@@ -202,4 +203,4 @@ def _run(
     what = (doing, f"{to} on {connection.name}", reason_of(output))
     if refused(output) or b"(Forbidden)" in output.stderr:
         raise RefusedError(*what, "repeat it with --become, or as a user of the cluster who may")
-    raise UnreachableError(*what, "triage policy")
+    raise UnreachableError(*what, command("policy"))
