@@ -19,7 +19,7 @@ from triage.evidence.model import Deployment, Layout
 from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
 from triage.remote import links_agent
-from triage.report.links import LinksResult, document, lines
+from triage.report.links import document, lines
 from triage.verify.layouts.links import (
     Estimate,
     Links,
@@ -33,6 +33,7 @@ from triage.verify.layouts.links import (
     slow_pairs,
 )
 from triage.verify.service.containers import place_of
+from triage.workflows.links import LinksResult
 
 KIMI = {"hidden_size": 7168, "num_hidden_layers": 61, "n_routed_experts": 384, "first_k_dense_replace": 1}
 SHAPE = ModelShape(7168, 61, 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,21 +19,18 @@ from triage.cli.options import (
     HostArgument,
     RulesOption,
     UnitOption,
-    knowledge,
 )
 from triage.cli.reach import Reach
-from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.cli.report import ReportOption, require_suffix, write_result
 from triage.cli.verify import MAX_WAIT, DrainOption, listener
-from triage.common.errors import ExitCode, RefusedError, TriageError
+from triage.common.errors import ExitCode, TriageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
-    from triage.evidence.model import Deployment, Layout
-    from triage.hosts.connection import Connection
+    from triage.evidence.model import Layout
     from triage.workflows.bench import Bench
-    from triage.workflows.diagnose import Knowledge
-    from triage.workflows.verify import Options
+    from triage.workflows.bench_unit import BenchListener
 
 
 @with_groups
@@ -64,6 +62,9 @@ def bench(
     """
     from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
+    from triage.report.renderers import document
+    from triage.workflows.bench_unit import agree_to_restarts, bench_unit, layouts_of
+    from triage.workflows.knowledge import knowledge
 
     require_suffix(report)
     wanted = layouts_of(layouts)
@@ -73,10 +74,11 @@ def bench(
     unit = unit or reached.settings.unit
     with reach.connection(reached) as connection:
         deployment = discover(LiveEvidence(connection), unit)[0]
-        _agree(connection, deployment, wanted, options, yes)
+        agree_to_restarts(connection, deployment, wanted, options, yes, console.agreed)
         measured: list[Bench] = []
         try:
-            result = bench_on(connection, deployment, wanted, options, known, measured.append)
+            with bench_listener(measured.append) as told:
+                result = bench_unit(connection, deployment, wanted, options, known, document, told)
         except (KeyboardInterrupt, TriageError):
             if measured:
                 _show(measured[-1], format, report)
@@ -88,99 +90,25 @@ def bench(
 
 
 def _show(result: Bench, format: Format, report: Path | None) -> None:
-    from triage.report import bench as rendered
-    from triage.report import documents, json
-
-    document = rendered.document(result)
-    if format is Format.JSON:
-        print(json.dumps(document))
-    else:
-        screen = console.stdout()
-        for line in rendered.lines(result):
-            screen.print(line, soft_wrap=True)
-    if report is not None:
-        write_report([documents.cleaned(document)], report)
+    console.show(result, format)
+    write_result(result, report)
 
 
-def layouts_of(names: str) -> list[Layout]:
-    """Of `tp8,pp8`. Raises UsageError."""
-    from triage.verify.layouts.layouts import parse_layout
-
-    return list(dict.fromkeys(map(parse_layout, names.split(","))))
-
-
-def bench_on(
-    connection: Connection,
-    deployment: Deployment,
-    layouts: Sequence[Layout],
-    options: Options,
-    known: Knowledge,
-    on_measured: Callable[[Bench], None] = lambda so_far: None,
-) -> Bench:
-    """What the layouts do here; a start that died is diagnosed, Ctrl-C says how the service is left.
-
-    What is measured is kept after each layout: a lost connection, Ctrl-C and a kill leave it there.
-    """
-    from triage.verify.layouts.bench_progress import BenchProgress
+@contextmanager
+def bench_listener(on_measured: Callable[[Bench], None] = lambda so_far: None) -> Iterator[BenchListener]:
+    """What a bench tells, on standard error; events and layouts on a terminal only."""
     from triage.verify.layouts.layouts import name_of
-    from triage.verify.service.exclusion import alone
-    from triage.workflows.bench import bench
-
-    kept = BenchProgress(connection.name, deployment.name)
-
-    def keep(so_far: Bench) -> None:
-        from triage.report import bench as report
-
-        on_measured(so_far)
-        kept.write(report.document(so_far))
+    from triage.workflows.bench_unit import BenchListener
 
     def on_layout(layout: Layout) -> None:
         if sys.stderr.isatty():
             console.stderr().print(name_of(layout), style="bold")
 
-    def cause() -> str:
-        return _cause(connection, deployment, known)
+    def on_note(note: str) -> None:
+        print(f"note: {note}", file=sys.stderr)
 
-    with alone(connection, deployment) as note, listener() as on_event:
-        if note:
-            print(f"note: {note}", file=sys.stderr)
-        try:
-            return bench(connection, deployment, layouts, options, on_event, on_layout, keep, cause)
-        except KeyboardInterrupt:
-            print(f"interrupted; the command of {deployment.name} is as it was{kept}", file=sys.stderr)
-            raise
-        except TriageError as error:
-            error.happened += str(kept)
-            raise
+    def on_interrupt(left: str) -> None:
+        print(f"interrupted; {left}", file=sys.stderr)
 
-
-def _agree(
-    connection: Connection, deployment: Deployment, wanted: list[Layout], options: Options, yes: bool
-) -> None:
-    from triage.verify.service.drain import outlook
-
-    where, times = f"{deployment.name} on {connection.name}", len(wanted)
-    running = "" if yes else outlook(connection, deployment, options.api_key)
-    question = f"restart {where} {times + 1} times, {times} with other arguments?{running}"
-    if not console.agreed(question, yes):
-        raise RefusedError("restarting", where, "nobody agreed to it", "repeat it with --yes")
-
-
-def _cause(connection: Connection, deployment: Deployment, known: Knowledge) -> str:
-    """What a diagnosis says of the start that died."""
-    from triage.evidence.live import LiveEvidence
-    from triage.workflows import diagnose
-
-    try:
-        report = diagnose.diagnose(LiveEvidence(connection), known, deployment.unit)
-    except TriageError as error:
-        return f"not diagnosed: {error}"
-    if not report.incidents:
-        return ""
-    found = report.incidents[-1]
-    titles = [item.title for item in found.diagnoses if item.outcome != "refuted"]
-    if titles:
-        return f"{found.verdict.certainty}: {titles[0]}"
-    fault = found.incident.initiator
-    first = "".join(fault.message.splitlines()[:1]) if fault else ""
-    return f"no rule explains {fault.type}: {first}" if fault else "its log leaves open what came first"
+    with listener() as on_event:
+        yield BenchListener(on_event, on_layout, on_measured, on_note, on_interrupt)

@@ -16,10 +16,9 @@ from triage.cli.options import (
     RulesOption,
     UnitOption,
     given_logs,
-    knowledge,
 )
 from triage.cli.reach import Reach
-from triage.common.wording import counted
+from triage.workflows.knowledge import knowledge
 
 
 @with_groups
@@ -65,13 +64,4 @@ def capture(
         case = capture.capture(
             evidence, known, output, unit, *logs, source=source, full=full, replacing=replace
         )
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(json.capture(case)))
-    else:
-        from triage.report.safe import safe_line
-
-        answers = counted(case.answered, "answer")
-        print(f"captured {safe_line(str(case.directory))}: {answers}, {case.missing} missing")
-        print(f"diagnose it again: triage replay {safe_line(str(case.directory))}")
+    console.show(case, format)

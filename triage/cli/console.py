@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, TextIO
 
 from triage.common.errors import TriageError, UnreachableError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
     from typing_extensions import Buffer
 
 
@@ -26,6 +28,31 @@ def stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def show(result: object, format: Enum) -> None:
+    """Print a result on standard output: as lines for people, or as a document in the format."""
+    from triage.report import json, renderers
+
+    if format.value == renderers.LINES:
+        print_lines(result)
+    else:
+        print(json.dumps(renderers.document(result, format.value)))
+
+
+def print_lines(result: object) -> None:
+    from triage.report import renderers
+
+    print_texts(renderers.lines(result))
+
+
+def print_texts(lines: Iterable[Text]) -> None:
+    """Print lines, all at once: one by one a thousand of them take half a second."""
+    from rich.text import Text
+
+    texts = list(lines)
+    if texts:
+        stdout().print(Text("\n").join(texts), soft_wrap=True)
 
 
 @contextmanager

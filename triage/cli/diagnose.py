@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,18 +19,19 @@ from triage.cli.options import (
     RulesOption,
     UnitOption,
     given_logs,
-    knowledge,
 )
 from triage.cli.reach import Reach
-from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.cli.report import ReportOption, require_suffix, write_result
 from triage.cli.targets import FORKS, ForksOption
 from triage.common.commands import command
 from triage.common.errors import ExitCode, TriageError, UsageError
+from triage.workflows.knowledge import knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from triage.hosts.inventory.inventory import Host
+    from triage.hosts.options import ConnectionOptions
     from triage.workflows.diagnose import Knowledge, Report
 
 
@@ -109,13 +110,10 @@ def diagnose(
         ):
             report = diagnose.diagnose(evidence, known, unit or one.settings.unit, *logs)
     report = next_command.in_report(report)
-    show(report, format)
+    console.show(report, format)
     if bug_report is not None:
         _write_bug_report(report, bug_report)
-    if page is not None:
-        from triage.report import documents, json
-
-        write_report([documents.cleaned(json.diagnosis(report))], page)
+    write_result(report, page)
     raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
 
 
@@ -145,32 +143,21 @@ def _diagnose_all(
     """Diagnose each, show what they have in common once. Returns the exit code."""
     from threading import Event
 
-    from triage.evidence.live import LiveEvidence
-    from triage.hosts import open_connection
-    from triage.report import fleet
-    from triage.workflows import diagnose
-    from triage.workflows.fleet import on_each
+    from triage.report.fleet import status
+    from triage.workflows.fleet import FleetResult, diagnose_hosts
     from triage.workflows.prompts import Prompts
 
     questions = Prompts(Event(), console.ask_secret)
 
-    def one(host: Host) -> Report:
-        with closing(open_connection(host.name, reach.options(host, questions))) as connection:
-            return diagnose.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
+    def options(host: Host) -> ConnectionOptions:
+        return reach.options(host, questions)
 
-    with targets.progress(hosts, fleet.status, questions) as told:
-        outcomes = next_command.in_outcomes(on_each(hosts, one, forks, questions, told))
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(fleet.document(outcomes)))
-    else:
-        fleet.render(outcomes, console.stdout())
-    if page is not None:
-        from triage.report import documents
-
-        write_report([documents.cleaned(fleet.document(outcomes))], page)
-    return max(map(fleet.exit_code, outcomes))
+    with targets.progress(hosts, status, questions) as told:
+        outcomes = diagnose_hosts(hosts, known, unit, options, forks, questions, told)
+    found = FleetResult(next_command.in_outcomes(outcomes))
+    console.show(found, format)
+    write_result(found, page)
+    return found.exit_code
 
 
 def _write_bug_report(report: Report, path: Path) -> None:
@@ -185,15 +172,3 @@ def _write_bug_report(report: Report, path: Path) -> None:
     write_atomically(path, bugreport.bug_report(report).encode("utf-8", "backslashreplace"))
     tracker = engine_named(report.deployment.engine).tracker
     print(f"wrote {safe_line(str(path))}: read it once, then file it at {tracker}", file=sys.stderr)
-
-
-def show(report: Report, format: Format) -> None:
-    """Print a report in the format that was asked for."""
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(json.diagnosis(report)))
-    else:
-        from triage.report import text
-
-        text.render(report, console.stdout())

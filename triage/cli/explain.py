@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from triage.cli import console
-from triage.cli.options import Format, FormatOption, RulesOption, find_rule
+from triage.cli.options import Format, FormatOption, RulesOption
+from triage.workflows.knowledge import find_rule
 
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The id of a rule.")]
 

@@ -40,7 +40,7 @@ def history(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """List the stored results of `triage verify`, oldest first. Reads only, unless it pins or imports."""
-    from triage.verify.history import History
+    from triage.verify.history import History, Listing
 
     store = History()
     if file is not None:
@@ -59,17 +59,7 @@ def history(
             store.unpin(*names[0])
         if pin:
             store.pin(*names[0], pin)
-    if format is Format.JSON:
-        from triage.report import json
-        from triage.report.history import document
-
-        print(json.dumps(document(store, names)))
-        return
-    from triage.report.history import lines
-
-    screen = console.stdout()
-    for line in lines(store, names):
-        screen.print(line, soft_wrap=True)
+    console.show(Listing(store, tuple(names)), format)
 
 
 def _import(store: History, file: Path, host: str, unit: str) -> None:

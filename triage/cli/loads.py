@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.common.commands import command
-from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.verify.options import Options
@@ -82,7 +80,7 @@ class LoadChoice:
 
     def options(self, verb: str, requests: int, api_key_env: str) -> Options:
         """What is asked for, of so many requests a load. Raises UsageError that names the command's help."""
-        from triage.verify.load.loads import FORMS, loads_of
+        from triage.verify.load.loads import FORMS, api_key_of, loads_of
 
         texts = {name: _text(getattr(self, name)) for name in FORMS}
         wanted = {name: text for name, text in texts.items() if text or name not in OPTIONAL}
@@ -97,14 +95,3 @@ def _text(value: str | Enum | None) -> str:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def api_key_of(variable: str) -> str:
-    """The value of an environment variable, "" for no variable. Raises UsageError when it is not set."""
-    if not variable:
-        return ""
-    if variable not in os.environ:
-        raise UsageError(
-            "reading the API key from", f"${variable}", "the variable is not set", f"export {variable}=..."
-        )
-    return os.environ[variable]

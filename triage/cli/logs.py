@@ -72,25 +72,17 @@ def logs(
             print(record_line(record, sources))
         return
     from triage.logs import read_incidents
-    from triage.logs.views.timeline import timelines
-    from triage.report import json
+    from triage.logs.views.timeline import LogTimelines, timelines
     from triage.report.safe import safe_line
-    from triage.report.timeline import lines as render
-    from triage.report.timeline import timeline_json
     from triage.workflows.diagnose import require_text
 
     found = timelines(read_incidents(sources), redact, times)
     if not found:
         require_text(sources)
-    notes = [
+    notes = tuple(
         f"{source.name} was cut by its limit in {source.partial}" for source in sources if source.partial
-    ]
-    if format is Format.JSON:
-        print(json.dumps(timeline_json(found, notes)))
-    else:
-        out = console.stdout()
-        for line in render(found):
-            out.print(line, soft_wrap=True)
-        for note in notes:
-            print(f"note: {safe_line(note)}", file=sys.stderr)
+    )
+    console.show(LogTimelines(tuple(found), notes), format)
+    for note in notes if format is Format.TEXT else ():
+        print(f"note: {safe_line(note)}", file=sys.stderr)
     raise typer.Exit(ExitCode.FOUND if found else ExitCode.OK)

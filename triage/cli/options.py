@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.common.commands import command
 from triage.common.errors import UsageError
 
 if TYPE_CHECKING:
     from triage.logs.model import LogSource
-    from triage.rules.schema import Rule
-    from triage.workflows.diagnose import Knowledge
 
 
 class Format(str, Enum):
@@ -40,39 +36,6 @@ LogFormatOption = Annotated[
         show_default=False,
     ),
 ]
-
-
-def knowledge(rules: Iterable[Path] | None = None) -> Knowledge:
-    """Shipped rules and patches, those of the configuration, and those of the directories given here.
-
-    Raises UsageError for a broken file.
-    """
-    from triage.common.config import load_config
-    from triage.workflows import diagnose
-
-    return diagnose.load_knowledge(rule_directories(rules), load_config().patches)
-
-
-def rule_directories(rules: Iterable[Path] | None = None) -> tuple[Path, ...]:
-    """Of the configuration and of the command line. Raises UsageError."""
-    from triage.common.config import load_config, with_configured
-
-    return with_configured(load_config().rules, rules)
-
-
-def find_rule(id: str, rules: Iterable[Path] | None = None) -> Rule:
-    """The rule of that id. Raises UsageError that names similar ones."""
-    from triage.rules.load import load_rules
-
-    known = {rule.id: rule for rule in load_rules(rule_directories(rules))}
-    if id not in known:
-        from difflib import get_close_matches
-
-        near = get_close_matches(id, known, 3)
-        next = command("explain", "", near[0]) if near else command("rules list")
-        similar = f"; there is {', '.join(near)}" if near else ""
-        raise UsageError("looking for rule", id, f"there is no such rule{similar}", next)
-    return known[id]
 
 
 def given_logs(log: str | None, format: str = "") -> tuple[LogSource, ...]:

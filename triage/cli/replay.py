@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from triage.cli.options import Format, FormatOption, RulesOption, knowledge
+from triage.cli import console
+from triage.cli.options import Format, FormatOption, RulesOption
 from triage.common.errors import ExitCode
-from triage.common.wording import counted
-
-if TYPE_CHECKING:
-    from triage.workflows.replay import Score
-    from triage.workflows.verdict_diff import Flip, Found
+from triage.workflows.knowledge import knowledge
 
 
 def replay(
@@ -41,78 +36,29 @@ def replay(
 
     Exit code 1 when a case gives something else, or its verdict is not that of REF.
     """
-    from triage.report.safe import safe_line
+    from triage.report.replay import case_lines
     from triage.workflows import replay as replaying
-    from triage.workflows.verdict_diff import flips as flipped
+    from triage.workflows.verdict_diff import ReplayResult, flips, verdicts_of
 
     known = knowledge(rules)
     found = replaying.find_cases(cases)
-    before = None if against is None else _before(against, found)
+    before = None if against is None else verdicts_of(against, found)
     results = []
     for result in replaying.replay(found, known):
         results.append(result)
         if format is Format.TEXT:
-            print(f"{'FAIL' if result.differences else 'ok  '} {safe_line(result.name)}", flush=True)
-            for difference in result.differences:
-                print(f"       {safe_line(f'{difference.part} {difference.text}')}")
-    flips = () if before is None else tuple(flipped(results, before))
+            console.print_texts(case_lines(result))
+            sys.stdout.flush()
+    done = ReplayResult(
+        tuple(results),
+        () if before is None else tuple(flips(results, before)),
+        None if before is None else len(before),
+        replaying.score(results) if score else None,
+    )
     if junit is not None:
         from triage.common.files import write_atomically
         from triage.report.junit import junit as render
 
-        write_atomically(junit, render(results, flips).encode())
-    failed = sum(bool(result.differences) for result in results)
-    if format is Format.JSON:
-        from triage.report import json
-
-        result_json = json.replay(results, flips)
-        if score:
-            result_json["score"] = asdict(replaying.score(results))
-        print(json.dumps(result_json))
-    else:
-        parts = Counter(part for item in results for part in {found.part for found in item.differences})
-        told = "".join(f", {part} of {count}" for part, count in parts.most_common())
-        print(f"{counted(len(results), 'case')}, {failed} {'differs' if failed == 1 else 'differ'}{told}")
-        if before is not None:
-            _print_flips(flips, len(before))
-        if score:
-            _print_score(replaying.score(results))
-    raise typer.Exit(ExitCode.FOUND if failed or flips else ExitCode.OK)
-
-
-def _print_score(score: Score) -> None:
-    from triage.report.safe import safe_line
-
-    for part, share in score.parts.items():
-        rate = f"{share.right / share.asked:7.1%}" if share.asked else "      -"
-        print(f"  {part:9} {share.right:4} of {share.asked:4} {rate}")
-    print(
-        f"  of the categories that are not right, {score.unanswered} had no answer, {score.guessed} were "
-        f"called possible, {len(score.wrong)} confidently wrong"
-    )
-    for name in score.wrong:
-        print(f"  confidently wrong: {safe_line(name)}")
-
-
-def _before(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
-    """What other rules, or an earlier result, say of the cases. Raises TriageError."""
-    from dataclasses import replace
-
-    from triage.rules.load import load_rules
-    from triage.workflows import verdict_diff
-    from triage.workflows.diagnose import load_knowledge
-
-    if not reference.is_dir():
-        return verdict_diff.from_result(reference, cases)
-    other = replace(load_knowledge(), rules=load_rules(base=reference))
-    return verdict_diff.by_rules(cases, other)
-
-
-def _print_flips(flips: Sequence[Flip], compared: int) -> None:
-    from triage.report.safe import safe_line
-
-    for flip in flips:
-        print(f"FLIP {safe_line(flip.name)}")
-        for part, (before, now) in flip.changed.items():
-            print(f"       {part} {safe_line(before or '-', 200)} -> {safe_line(now or '-', 200)}")
-    print(f"{len(flips)} of {compared} verdicts flip")
+        write_atomically(junit, render(done.results, done.flips).encode())
+    console.show(done, format)
+    raise typer.Exit(ExitCode.FOUND if done.failed or done.flips else ExitCode.OK)

@@ -11,7 +11,6 @@ import typer
 
 from triage.common.errors import UsageError
 
-SUFFIXES = (".html", ".md", ".xml")
 ReportOption = Annotated[
     Path | None,
     typer.Option(
@@ -50,30 +49,26 @@ def report(
 
 def write_report(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
     """Raises UsageError for a document that lacks what its schema has."""
-    from jinja2 import UndefinedError
-
     from triage.common.files import write_atomically
-    from triage.report.junit import junit_of
-    from triage.report.markdown import markdown
-    from triage.report.page import page
+    from triage.report.pages import page_of
 
-    writers = dict(zip(SUFFIXES, (page, markdown, junit_of), strict=True))
-    try:
-        text = writers[output.suffix](documents)
-    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise UsageError(
-            "making the report",
-            str(output),
-            f"a document is not as docs/json.md has it: {type(error).__name__}: {error}",
-            "print it again with this version of triage",
-        ) from None
-    write_atomically(output, text.encode("utf-8", "backslashreplace"))
+    write_atomically(output, page_of(documents, output).encode("utf-8", "backslashreplace"))
     print(f"wrote {output}", file=sys.stderr)
+
+
+def write_result(result: object, output: Path | None) -> None:
+    """A report of what a command has just found, where one is asked for. Raises UsageError."""
+    if output is not None:
+        from triage.report import documents, renderers
+
+        write_report([documents.cleaned(renderers.document(result))], output)
 
 
 def require_suffix(output: Path | None) -> None:
     """Raises UsageError, before anything is done, where no report could be written in the end."""
-    if output is not None and output.suffix not in SUFFIXES:
+    from triage.report.pages import PAGES
+
+    if output is not None and output.suffix not in PAGES:
         raise UsageError(
             "making the report", str(output), "a report ends in .html, .md or .xml", "name such a file"
         )

@@ -14,13 +14,11 @@ from triage.cli.options import (
     Format,
     FormatOption,
     RulesOption,
-    find_rule,
-    knowledge,
-    rule_directories,
 )
 from triage.common.commands import command
 from triage.common.errors import ExitCode, RefusedError, UsageError
 from triage.common.wording import counted
+from triage.workflows.knowledge import find_rule, knowledge, rule_directories
 
 app = typer.Typer(no_args_is_help=True, help="List, read, test, check and draft the rules of a diagnosis.")
 

@@ -15,7 +15,7 @@ from triage.cli.report import ReportOption, require_suffix, write_report
 from triage.common.commands import command
 
 if TYPE_CHECKING:
-    from triage.playbook.model import ConsentAsked, Event, Playbook
+    from triage.playbook.model import ConsentAsked, Event
 
 
 @with_groups
@@ -54,13 +54,14 @@ def run(
     Exit code 0 when all is done, 4 when a step was refused, else that of the step that failed.
     """
     from triage.playbook.load import load_playbook
+    from triage.playbook.plan import PlannedRun, plan
     from triage.playbook.variables import resolve
 
     require_suffix(report)
     loaded = load_playbook(playbook)
     variables = resolve(loaded, var or ())
     if check:
-        _show_plan(loaded, host, variables, format)
+        console.show(PlannedRun(loaded, host, plan(loaded, host, variables)), format)
         return
     from triage.playbook.progress import Progress
     from triage.report import documents, json
@@ -117,17 +118,3 @@ def run(
     if report is not None:
         write_report([documents.cleaned(result.as_json())], report)
     raise typer.Exit(result.exit_code)
-
-
-def _show_plan(playbook: Playbook, host: str, variables: dict[str, object], format: Format) -> None:
-    from triage.playbook import plan
-    from triage.report import json
-    from triage.report import playbook as shown
-
-    steps = plan.plan(playbook, host, variables)
-    if format is Format.JSON:
-        print(json.dumps(plan.as_json(playbook, host, steps)))
-        return
-    out = console.stdout()
-    for line in shown.plan_lines(playbook, host, steps):
-        out.print(line, soft_wrap=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,15 +13,11 @@ from triage.cli import console
 from triage.cli.option_groups import with_groups
 from triage.cli.options import (
     UnitOption,
-    rule_directories,
 )
 from triage.cli.places import directory_of, is_directory, named
 from triage.cli.reach import Reach
 from triage.common.errors import ExitCode
-
-if TYPE_CHECKING:
-    from triage.patching.schema import Patch
-    from triage.scan.model import ScanResult
+from triage.workflows.knowledge import known_patches, rule_directories
 
 
 class ScanFormat(str, Enum):
@@ -59,67 +53,18 @@ def scan(
 
     Reads only. Exit code 0 when nothing is found, 1 when something is.
     """
-    from triage.common.config import load_config, with_configured
-    from triage.patching.load import load_patches
+    from triage.workflows.scan import scan_directory, scan_host
 
-    known = load_patches(with_configured(load_config().patches, patches))
-    with _without_collecting():
-        if is_directory(target):
-            found = _directory(directory_of(target), known)
-        else:
-            with (
-                named(target),
-                reach.connection(reached := reach.host(target)) as connection,
-                console.working(f"reading {target}"),
-            ):
-                from triage.scan.read import from_host
-                from triage.scan.run import scan as run
-                from triage.workflows.patch_target import find_target
-
-                place = find_target(
-                    connection,
-                    known,
-                    unit=unit or reached.settings.unit,
-                    package_root=package_root,
-                    python=python,
-                    rules=rule_directories(),
-                    log_needed=False,
-                )
-                root, _, package = place.package_root.rstrip("/").rpartition("/")
-                place.tree.prefetch(m for p in known if p.package == package for m in (package, *p.modules))
-                found = run(root, package, from_host(place.tree, package), place.tree, known, place.context)
-    _show(found, target, format)
+    known = known_patches(patches)
+    if is_directory(target):
+        found = scan_directory(directory_of(target), known)
+    else:
+        with (
+            named(target),
+            reach.connection(reached := reach.host(target)) as connection,
+            console.working(f"reading {target}"),
+        ):
+            unit = unit or reached.settings.unit
+            found = scan_host(connection, known, unit, package_root, python, rule_directories())
+    console.show(replace(found, target=target), format)
     raise typer.Exit(ExitCode.FOUND if found.plans or found.findings else ExitCode.OK)
-
-
-def _directory(directory: Path, known: tuple[Patch, ...]) -> ScanResult:
-    from triage.patching.trees import DirectoryTree, find_root
-    from triage.scan.read import from_directory
-    from triage.scan.run import scan as run
-
-    root, package = find_root(directory.absolute())
-    return run(str(root), package, from_directory(root, package), DirectoryTree(root), known, {})
-
-
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Syntax trees are most of what is made here; looking for cycles in them takes half of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def _show(found: ScanResult, target: str, format: ScanFormat) -> None:
-    from rich.text import Text
-
-    from triage.report import json, sarif
-    from triage.report import scan as text
-
-    if format is ScanFormat.TEXT:
-        screen = console.stdout()
-        screen.print(Text("\n").join(text.lines(found)), soft_wrap=True)  # one by one takes half a second
-        return
-    print(json.dumps(sarif.document(found) if format is ScanFormat.SARIF else text.document(found, target)))

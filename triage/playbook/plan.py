@@ -37,6 +37,15 @@ class PlannedStep:
         return {**vars(self), "arguments": dict(self.arguments), "open": list(self.open), "retry": retry}
 
 
+@dataclass(frozen=True)
+class PlannedRun:
+    """What a run of a playbook on a host would do."""
+
+    playbook: Playbook
+    host: str
+    steps: tuple[PlannedStep, ...]
+
+
 def plan(playbook: Playbook, host: str, variables: Mapping[str, Any]) -> tuple[PlannedStep, ...]:
     """Every step in order, each followed by those of its `on_failure`. Raises UsageError."""
     values = {**variables, HOST: host}
@@ -45,16 +54,6 @@ def plan(playbook: Playbook, host: str, variables: Mapping[str, Any]) -> tuple[P
         planned.append(_plan(playbook, step, values))
         planned += [_plan(playbook, other, values, after=step.name) for other in step.on_failure]
     return tuple(planned)
-
-
-def as_json(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) -> dict[str, Any]:
-    """`triage.run-check/1`."""
-    return {
-        "schema": "triage.run-check/1",
-        "playbook": {"name": playbook.name, "file": playbook.file},
-        "host": host,
-        "steps": [step.as_json() for step in steps],
-    }
 
 
 def _plan(playbook: Playbook, step: Step, values: Mapping[str, Any], after: str = "") -> PlannedStep:

@@ -8,11 +8,12 @@ from typing import Any
 
 from rich.text import Text
 
-from triage.report.history import TITLES, figures
+from triage.report.history import TITLES
 from triage.report.json import verification
 from triage.report.safe import safe_line
 from triage.report.verification import figure
 from triage.verify.layouts.layouts import name_of
+from triage.verify.load.metrics import medians
 from triage.workflows.bench import Bench, MeasuredLayout
 
 
@@ -35,7 +36,7 @@ def lines(result: Bench) -> Iterator[Text]:
 def _row(one: MeasuredLayout, best: bool) -> Iterator[Text]:
     name = name_of(one.layout)
     failed = one.verification.verdict == "failed"
-    cells = "  ".join(f"{figure(value):>12}" for value in figures(one.verification).values())
+    cells = "  ".join(f"{figure(value):>12}" for value in medians(one.verification).values())
     yield Text(f"  {name:10}  {cells}", "red" if failed else "bold" if best else "")
     if failed:
         yield Text(f"    failed: {safe_line(one.verification.reason)}", "red")
@@ -53,7 +54,7 @@ def document(result: Bench) -> dict[str, Any]:
                 "name": name_of(one.layout),
                 "layout": asdict(one.layout),
                 "cause": one.cause,
-                **figures(one.verification),
+                **medians(one.verification),
                 "verification": verification(one.verification, None),
             }
             for one in result.measured

@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from triage.common.errors import ExitCode, TriageError
+from triage.common.errors import TriageError
 from triage.common.wording import counted
 from triage.report import json, text
 from triage.report.safe import safe_line
 from triage.workflows.diagnose import Report
-from triage.workflows.fleet import HostOutcome, alike
+from triage.workflows.fleet import FleetResult, HostOutcome, alike, exit_code
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from triage.hosts.inventory.inventory import Host
 
 NAMED = 16  # hosts that a heading names
 
 
-def render(outcomes: Sequence[HostOutcome[Report]], console: Console) -> None:
-    for line in lines(outcomes):
-        console.print(line, soft_wrap=True, highlight=False)
-
-
-def lines(outcomes: Sequence[HostOutcome[Report]]) -> Iterator[Text]:
+def lines(fleet: FleetResult) -> Iterator[Text]:
     """Each incident once, with its hosts; then the hosts without one, those without an answer, a count."""
+    outcomes = fleet.outcomes
     groups = alike(outcomes)
     for group in groups:
         yield Text(f"== {_hosts(group.hosts)}", "bold reverse")
@@ -63,7 +57,7 @@ def _notes(reports: Mapping[str, Report]) -> Iterator[Text]:
         yield Text(f"note: and {len(hosts) - NAMED} more notes", "yellow")
 
 
-def document(outcomes: Sequence[HostOutcome[Report]]) -> dict[str, Any]:
+def document(fleet: FleetResult) -> dict[str, Any]:
     """`triage.fleet/1`."""
     return {
         "schema": "triage.fleet/1",
@@ -74,7 +68,7 @@ def document(outcomes: Sequence[HostOutcome[Report]]) -> dict[str, Any]:
                 "diagnosis": None if each.value is None else json.diagnosis(each.value),
                 "error": None if each.error is None else _parts(each.error),
             }
-            for each in outcomes
+            for each in fleet.outcomes
         ],
         "alike": [
             {
@@ -83,16 +77,9 @@ def document(outcomes: Sequence[HostOutcome[Report]]) -> dict[str, Any]:
                 "rule": group.rule or None,
                 "certainty": group.certainty,
             }
-            for group in alike(outcomes)
+            for group in alike(fleet.outcomes)
         ],
     }
-
-
-def exit_code(outcome: HostOutcome[Report]) -> int:
-    """As `triage diagnose` of that host alone would have it."""
-    if outcome.value is None:
-        return outcome.failure
-    return ExitCode.FOUND if outcome.value.incidents else ExitCode.OK
 
 
 def status(host: Host, outcome: HostOutcome[Report]) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
+from collections.abc import Iterator
 from typing import Any
 
 from rich.text import Text
 
 from triage.report.safe import safe_line
 from triage.report.verification import VERDICTS, figure
-from triage.verify.history import History
-from triage.verify.load.metrics import levels_of
+from triage.verify.history import Listing
+from triage.verify.load.metrics import medians
 from triage.verify.model import Verification
 
 TITLES = ("decode tok/s", "all tok/s", "TTFT ms", "start s")
 
 
-def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
+def lines(listing: Listing) -> Iterator[Text]:
+    store, names = listing.store, listing.names
     if not names:
         yield Text(f"no such result is stored in {safe_line(str(store.directory))}")
     for number, (host, deployment) in enumerate(names):
@@ -27,7 +27,7 @@ def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
         yield Text(f"  {'at':25}  " + "  ".join(f"{title:>12}" for title in TITLES), "dim")
         baseline = store.pinned(host, deployment)
         for result in store.read(host, deployment):
-            cells = "  ".join(f"{figure(value):>12}" for value in figures(result).values())
+            cells = "  ".join(f"{figure(value):>12}" for value in medians(result).values())
             told = safe_line(", ".join((f"{result.engine} {result.version}", *result.patches)))
             mark = ("  baseline", "bold cyan") if result.at == baseline else ("", "")
             yield Text.assemble(
@@ -40,8 +40,9 @@ def lines(store: History, names: Sequence[tuple[str, str]]) -> Iterator[Text]:
             yield Text(f"  note: {safe_line(lost)}", "yellow")
 
 
-def document(store: History, names: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def document(listing: Listing) -> dict[str, Any]:
     """`triage.history/1`."""
+    store = listing.store
     return {
         "schema": "triage.history/1",
         "deployments": [
@@ -51,21 +52,8 @@ def document(store: History, names: Iterable[tuple[str, str]]) -> dict[str, Any]
                 "baseline": store.pinned(host, deployment) or None,
                 "results": [_result(result) for result in store.read(host, deployment)],
             }
-            for host, deployment in names
+            for host, deployment in listing.names
         ],
-    }
-
-
-def figures(result: Verification) -> dict[str, float | None]:
-    """The medians of a result: one stream's decode rate and TTFT, the throughput of most streams."""
-    levels = levels_of(result.metrics)
-    low = [one for one in result.metrics if one.level == levels[0]]
-    high = [one for one in result.metrics if one.level == levels[-1]]
-    return {
-        "decode_rate": _median(one.decode_rate for one in low),
-        "output_throughput": _median(one.output_throughput for one in high),
-        "ttft_ms": _median(one.ttft_ms for one in low),
-        "start": result.start.seconds if result.start.ready and result.start.restarted else None,
     }
 
 
@@ -77,10 +65,5 @@ def _result(result: Verification) -> dict[str, Any]:
         "patches": list(result.patches),
         "verdict": result.verdict,
         "reason": result.reason,
-        **figures(result),
+        **medians(result),
     }
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None

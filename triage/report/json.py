@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
 from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
 from triage.verify.model import Verification
-from triage.workflows.capture import Captured
+from triage.workflows.capture import Captured, CaseContents
 from triage.workflows.diagnose import DiagnosedIncident, Report
 from triage.workflows.replay import Replayed
 from triage.workflows.verdict_diff import Flip, parts
-
-if TYPE_CHECKING:
-    from triage.evidence.cases.case import CaseEntry
 
 
 def dumps(value: dict[str, Any]) -> str:
@@ -211,10 +208,10 @@ def capture(case: Captured) -> dict[str, Any]:
     }
 
 
-def case(created: str, entries: Iterable[CaseEntry]) -> dict[str, Any]:
+def case(contents: CaseContents) -> dict[str, Any]:
     """`triage.case-contents/1`."""
     return {
         "schema": "triage.case-contents/1",
-        "created": created,
-        "entries": [vars(entry) for entry in entries],
+        "created": contents.created,
+        "entries": [vars(entry) for entry in contents.entries],
     }

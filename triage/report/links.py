@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
@@ -12,7 +12,8 @@ from triage.common.wording import counted
 from triage.evidence.catalogue.gpus import Topology
 from triage.report.safe import safe_line
 from triage.verify.layouts.layouts import name_of
-from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, ModelShape, estimates, slow_pairs
+from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, slow_pairs
+from triage.workflows.links import LinksResult
 
 SHOWN = 16  # ranks of a matrix
 CALLED = {"all_reduce": "all-reduce", "all_to_all": "all-to-all", "send": "send to the next stage"}
@@ -23,20 +24,6 @@ MEANING = {
     "NODE": "PCIe bridges of one NUMA node",
     "SYS": "the link between two processors",
 }
-
-
-@dataclass(frozen=True)
-class LinksResult:
-    """What `triage links` found. `rates`: the decode rate that was measured of a layout, by its name."""
-
-    links: Links
-    shape: ModelShape | None
-    rates: Mapping[str, float]
-    topology: Topology | None = None
-
-    @property
-    def estimates(self) -> tuple[Estimate, ...]:
-        return tuple(estimates(self.links, self.shape)) if self.shape else ()
 
 
 def lines(told: LinksResult) -> Iterator[Text]:

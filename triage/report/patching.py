@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.text import Text
@@ -13,6 +13,7 @@ from triage.patching.model import Check, FileEdit, Plan, PlanState, Site
 from triage.patching.rebase import Rebased
 from triage.patching.schema import Patch
 from triage.report.safe import safe, safe_line
+from triage.workflows.patch import PatchResult, PatchStatus, RebaseResult
 
 _STYLES = {
     PlanState.APPLICABLE: "bold yellow",
@@ -108,7 +109,7 @@ def rebased_lines(item: Rebased) -> Iterator[Text]:
             yield Text(f"  ... {len(lines) - _MAX_DIFF} further lines", "dim")
 
 
-def rebased_document(item: Rebased) -> dict[str, Any]:
+def _rebased(item: Rebased) -> dict[str, Any]:
     return {
         "change": item.change.id,
         "verdict": item.verdict,
@@ -142,24 +143,50 @@ def standing(change: PatchChange, now: str | None) -> str:
     return "changed since by another hand"
 
 
-def document(
-    host: str,
-    plans: Iterable[tuple[Patch, Plan]] = (),
-    changes: Iterable[PatchChange] = (),
-    package_root: str = "",
-) -> dict[str, Any]:
+def document(result: PatchResult) -> dict[str, Any]:
     """`triage.patch/1`."""
     return {
         "schema": "triage.patch/1",
-        "host": host,
-        "package_root": package_root,
-        "patches": [plan_document(patch, plan) for patch, plan in plans],
-        "changes": [_change(change) for change in changes],
+        "host": result.host,
+        "package_root": result.package_root,
+        "patches": [plan_document(patch, plan) for patch, plan in result.plans],
+        "changes": [_change(change) for change in result.changes],
     }
 
 
-def outlook_document(outlook: Outlook, next: str) -> dict[str, Any]:
-    """A change as `document` has it, with what became of it."""
+def lines(result: PatchResult) -> Iterator[Text]:
+    """The plans, and then the changes that were made."""
+    for patch, plan in result.plans:
+        yield from plan_lines(patch, plan)
+    for change in result.changes:
+        yield from change_lines(change)
+
+
+def status_document(status: PatchStatus) -> dict[str, Any]:
+    """`triage.patch/1`, whose changes say what has become of them."""
+    changes = [_outlook(outlook, next) for outlook, next in status.outlooks]
+    return {**document(PatchResult(status.host)), "changes": changes}
+
+
+def status_lines(status: PatchStatus) -> Iterator[Text]:
+    for outlook, next in status.outlooks:
+        yield from outlook_lines(outlook, next)
+    if not status.outlooks:
+        yield Text(f"nothing was changed on {safe_line(status.host)}")
+
+
+def rebase_document(rebase: RebaseResult) -> dict[str, Any]:
+    """`triage.patch/1`, with what was found of each change on record."""
+    found = [_rebased(item) for item in rebase.found]
+    return {**document(PatchResult(rebase.host, changes=rebase.changes)), "rebased": found}
+
+
+def rebase_lines(rebase: RebaseResult) -> Iterator[Text]:
+    for item in rebase.found:
+        yield from rebased_lines(item)
+
+
+def _outlook(outlook: Outlook, next: str) -> dict[str, Any]:
     runs = [
         {"name": run.service.name, "pid": run.service.pid, "current": run.current, "why": run.why}
         for run in outlook.runs

@@ -13,14 +13,13 @@ from triage.playbook.model import (
     Done,
     Event,
     Failed,
-    Playbook,
     Result,
     Retried,
     Skipped,
     StepRefused,
     StepStarted,
 )
-from triage.playbook.plan import PlannedStep
+from triage.playbook.plan import PlannedRun, PlannedStep
 from triage.report.safe import safe, safe_line
 
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
@@ -60,9 +59,19 @@ def result_line(result: Result) -> Text:
     return Text.assemble(f"{result.playbook} on {safe_line(result.host)}: ", status, reason)
 
 
-def plan_lines(playbook: Playbook, host: str, steps: tuple[PlannedStep, ...]) -> Iterator[Text]:
-    yield Text(f"{playbook.name} on {safe_line(host)}, without doing any of it:", "bold")
-    for step in steps:
+def plan_document(run: PlannedRun) -> dict[str, Any]:
+    """`triage.run-check/1`."""
+    return {
+        "schema": "triage.run-check/1",
+        "playbook": {"name": run.playbook.name, "file": run.playbook.file},
+        "host": run.host,
+        "steps": [step.as_json() for step in run.steps],
+    }
+
+
+def plan_lines(run: PlannedRun) -> Iterator[Text]:
+    yield Text(f"{run.playbook.name} on {safe_line(run.host)}, without doing any of it:", "bold")
+    for step in run.steps:
         mark, style = _RUNS[step.runs]
         known = {name: value for name, value in step.arguments.items() if name not in step.open}
         indent = "    " if step.after else "  "

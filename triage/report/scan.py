@@ -33,13 +33,13 @@ def lines(scan: ScanResult) -> Iterator[Text]:
     yield Text(f"{counted(scan.files, 'file')}: {counted(known, 'known defect')}, {more}")
 
 
-def document(scan: ScanResult, target: str) -> dict[str, Any]:
+def document(scan: ScanResult) -> dict[str, Any]:
     """`triage.scan/1`."""
     from triage.report.patching import plan_document
 
     return {
         "schema": "triage.scan/1",
-        "target": target,
+        "target": scan.target,
         "root": scan.root,
         "files": scan.files,
         "patches": [plan_document(patch, plan) for patch, plan in scan.plans],

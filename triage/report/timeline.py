@@ -11,7 +11,7 @@ from rich.text import Text
 
 from triage.logs.model import Incident, LogSource, Record
 from triage.logs.ranks import name_of
-from triage.logs.views.timeline import Timeline, TimelineEntry
+from triage.logs.views.timeline import LogTimelines, Timeline, TimelineEntry
 from triage.report.safe import safe_line
 
 SHOWN = 60
@@ -33,8 +33,9 @@ _STYLES = {
 }
 
 
-def lines(found: Sequence[Timeline]) -> Iterator[Text]:
+def lines(log: LogTimelines) -> Iterator[Text]:
     """Every run with what happened in it, in order, the initiator marked."""
+    found = log.timelines
     if not found:
         yield Text("No incident: the log holds no fault.", "bold green")
     for number, timeline in enumerate(found, 1):
@@ -117,12 +118,12 @@ def record_line(record: Record, sources: Sequence[LogSource]) -> str:
     return f"{time:19}  {file}{who:6}  {level}{safe_line(record.text, SHOWN_CHARACTERS)}".rstrip()
 
 
-def timeline_json(found: Iterable[Timeline], notes: Sequence[str]) -> dict[str, Any]:
+def document(log: LogTimelines) -> dict[str, Any]:
     """`triage.timeline/1`."""
     return {
         "schema": "triage.timeline/1",
-        "incidents": [_incident(timeline) for timeline in found],
-        "notes": list(notes),
+        "incidents": [_incident(timeline) for timeline in log.timelines],
+        "notes": list(log.notes),
     }
 
 

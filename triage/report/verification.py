@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 from rich.text import Text
 
 from triage.common.wording import counted
+from triage.report import json, text
 from triage.report.levels import level, levels
 from triage.report.safe import safe_line
 from triage.verify import events
 from triage.verify.model import MetricChange, Metrics, Verification
+from triage.workflows.verify_unit import VerifiedUnit
 
 VERDICTS = {
     "better": "bold green",
@@ -110,3 +113,19 @@ def _change(change: MetricChange) -> str:
 
 def figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
+
+
+def unit_lines(found: VerifiedUnit) -> Iterator[Text]:
+    """The verification, and then the diagnosis of the start that died, or what the service does not run."""
+    yield from lines(found.verification)
+    if found.diagnosis is not None:
+        yield Text()
+        yield from text.lines(found.diagnosis)
+    if found.behind:
+        behind = ", ".join(found.behind)
+        yield Text(f"applied but not running: {behind}; restart the service, which --no-restart did not")
+
+
+def unit_document(found: VerifiedUnit) -> dict[str, Any]:
+    """`triage.verification/1`."""
+    return json.verification(found.verification, found.diagnosis)

@@ -62,3 +62,4 @@ class ScanResult:
     plans: tuple[tuple[Patch, Plan], ...] = ()
     findings: tuple[ScanFinding, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()  # path, and why
+    target: str = ""  # what the user called it

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -120,6 +120,14 @@ class History:
 
     def _pin(self, host: str, deployment: str) -> Path:
         return self.path(host, deployment).with_suffix(".baseline")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The results of some deployments, each named by host and deployment."""
+
+    store: History
+    names: tuple[tuple[str, str], ...]
 
 
 def is_measured(result: Verification) -> bool:

@@ -35,6 +35,7 @@ from triage.logs.model import LogSource
 from triage.workflows import diagnose, replay
 
 if TYPE_CHECKING:
+    from triage.evidence.cases.case import CaseEntry
     from triage.evidence.live import LiveEvidence
     from triage.evidence.model import Deployment, Query
 
@@ -48,6 +49,15 @@ class Captured:
     directory: Path
     answered: int
     missing: int
+
+
+@dataclass(frozen=True)
+class CaseContents:
+    """What is in a captured case."""
+
+    name: str
+    created: str
+    entries: tuple[CaseEntry, ...]
 
 
 def capture(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -12,7 +13,8 @@ from triage.hosts.inventory.inventory import Host
 from triage.workflows.prompts import Prompts
 
 if TYPE_CHECKING:
-    from triage.workflows.diagnose import Report
+    from triage.hosts.options import ConnectionOptions
+    from triage.workflows.diagnose import Knowledge, Report
 
 T = TypeVar("T")
 
@@ -31,6 +33,17 @@ class HostOutcome(Generic[T]):
         if self.error is None:
             return ExitCode.OK
         return self.error.exit_code if isinstance(self.error, TriageError) else DEFECT
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """The diagnoses of several hosts, in the order of the hosts."""
+
+    outcomes: tuple[HostOutcome[Report], ...]
+
+    @property
+    def exit_code(self) -> int:
+        return max(map(exit_code, self.outcomes))
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,27 @@ def on_each(
     return tuple(future.result() for future in futures)
 
 
+def diagnose_hosts(
+    hosts: Sequence[Host],
+    known: Knowledge,
+    unit: str,
+    reach: Callable[[Host], ConnectionOptions],
+    forks: int,
+    questions: Prompts,
+    told: Callable[[Host, HostOutcome[Report] | None], None] = lambda host, outcome: None,
+) -> tuple[HostOutcome[Report], ...]:
+    """Connect to each as `reach` says, and diagnose it; `unit`, or that of the inventory."""
+    from triage.evidence.live import LiveEvidence
+    from triage.hosts import open_connection
+    from triage.workflows import diagnose
+
+    def one(host: Host) -> Report:
+        with closing(open_connection(host.name, reach(host))) as connection:
+            return diagnose.diagnose(LiveEvidence(connection), known, unit or host.settings.unit)
+
+    return on_each(hosts, one, forks, questions, told)
+
+
 def alike(outcomes: Iterable[HostOutcome[Report]]) -> tuple[Alike, ...]:
     """The hosts with an incident, those with the same one together; what most have comes first."""
     found: dict[tuple[str, str, str], list[HostOutcome[Report]]] = {}
@@ -99,3 +133,10 @@ def alike(outcomes: Iterable[HostOutcome[Report]]) -> tuple[Alike, ...]:
         if members[0].value is not None
     ]
     return tuple(sorted(groups, key=lambda group: -len(group.hosts)))
+
+
+def exit_code(outcome: HostOutcome[Report]) -> int:
+    """As `triage diagnose` of that host alone would have it."""
+    if outcome.value is None:
+        return outcome.failure
+    return ExitCode.FOUND if outcome.value.incidents else ExitCode.OK

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.common.errors import TriageError, UnreachableError, UsageError
 from triage.common.json import parse_json
-from triage.workflows.replay import Expected, Replayed, diagnose_case, expectation
+from triage.workflows.replay import Expected, Replayed, Score, diagnose_case, expectation
 
 if TYPE_CHECKING:
     from triage.workflows.diagnose import Knowledge
@@ -29,6 +29,20 @@ class Flip:
     changed: Mapping[str, tuple[str | None, str | None]]
 
 
+@dataclass(frozen=True)
+class ReplayResult:
+    """All cases replayed; of a comparison the verdicts that flip, and with how many it was made."""
+
+    results: tuple[Replayed, ...]
+    flips: tuple[Flip, ...] = ()
+    compared: int | None = None
+    score: Score | None = None
+
+    @property
+    def failed(self) -> int:
+        return sum(bool(result.differences) for result in self.results)
+
+
 def flips(results: Iterable[Replayed], before: Mapping[str, Found]) -> Iterator[Flip]:
     """The cases in both whose verdicts are not the same, in order."""
     for result in results:
@@ -42,6 +56,16 @@ def flips(results: Iterable[Replayed], before: Mapping[str, Found]) -> Iterator[
 
 def parts(found: Expected | None) -> dict[str, str | None]:
     return {part: getattr(found, part, None) for part in PARTS}
+
+
+def verdicts_of(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
+    """What other rules (a directory), or an earlier result, say of the cases. Raises TriageError."""
+    from triage.rules.load import load_rules
+    from triage.workflows.diagnose import load_knowledge
+
+    if not reference.is_dir():
+        return from_result(reference, cases)
+    return by_rules(cases, replace(load_knowledge(), rules=load_rules(base=reference)))
 
 
 def by_rules(cases: Iterable[Path], knowledge: Knowledge) -> dict[str, Found]:

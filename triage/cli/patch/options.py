@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.common.errors import UsageError
+from triage.common.errors import RefusedError
 
 if TYPE_CHECKING:
     from triage.hosts.connection import Connection
-    from triage.patching.schema import Patch
     from triage.patching.transaction import HostTree
 
 PythonOption = Annotated[
@@ -52,20 +51,5 @@ def bare_tree(connection: Connection, python: str, ledger: str) -> HostTree:
     return HostTree(connection, (), python, ledger)
 
 
-def known_patches(patches: list[Path] | None) -> tuple[Patch, ...]:
-    """The shipped patches, those of the configuration, and those of directories. Raises UsageError."""
-    from triage.common.config import load_config, with_configured
-    from triage.patching.load import load_patches
-
-    return load_patches(with_configured(load_config().patches, patches))
-
-
-def facts_of(given: list[str] | None) -> dict[str, str]:
-    """What `--given` says. Raises UsageError."""
-    facts = {}
-    for item in given or ():
-        name, equals, value = item.partition("=")
-        if not (name and equals and value):
-            raise UsageError("reading", f"--given {item}", "it is not NAME=VALUE", "--given pool_class=NAME")
-        facts[name] = value
-    return facts
+def nobody_agreed(doing: str, to: str) -> RefusedError:
+    return RefusedError(doing, to, "nobody agreed to it", "answer yes, or agree beforehand with --yes")

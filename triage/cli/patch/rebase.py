@@ -21,14 +21,12 @@ from triage.cli.patch.options import (
     PythonOption,
     YesOption,
     bare_tree,
-    facts_of,
-    known_patches,
+    nobody_agreed,
 )
-from triage.cli.patch.printing import nobody_agreed, print_changes, print_lines
 from triage.cli.reach import Reach
 from triage.common.commands import command
-from triage.common.errors import RefusedError
 from triage.common.wording import counted
+from triage.workflows.knowledge import known_patches
 
 if TYPE_CHECKING:
     from triage.patching.rebase import Rebased
@@ -57,25 +55,22 @@ def rebase(
     """
     from triage.patching.rebase import apply_again
     from triage.patching.rebase import rebase as look_again
-    from triage.report.patching import document, rebased_document, rebased_lines
+    from triage.workflows.patch import PatchResult, RebaseResult, facts_of, refuse_conflicts
 
-    known, facts = known_patches(patches), facts_of(given)
+    known, facts = known_patches(patches), facts_of(given or ())
     with reach.connection(reach.host(host)) as connection:
         tree = bare_tree(connection, python, ledger)
         found = look_again(tree, known, facts)
-        for item in found if format is Format.TEXT else ():
-            print_lines(rebased_lines(item))
+        if format is Format.TEXT:
+            console.print_lines(RebaseResult(host, tuple(found)))
         open_ = [item for item in found if item.closes or item.verdict == "applies again"]
         if apply and open_:
             _agree(open_, host, yes)
         changes = apply_again(tree, found) if apply else ()
     if format is Format.JSON:
-        from triage.report import json
-
-        said = [rebased_document(item) for item in found]
-        print(json.dumps({**document(host, (), changes), "rebased": said}))
+        console.show(RebaseResult(host, tuple(found), tuple(changes)), format)
     elif apply:
-        print_changes(changes)
+        console.print_lines(PatchResult(host, changes=tuple(changes)))
         print("restart the service to run it" if changes else "nothing was changed in the source")
     elif open_:
         next = command("patch rebase", host, *next_command.given(*_KEPT), "--apply")
@@ -83,7 +78,7 @@ def rebase(
     elif not found:
         print(f"nothing is applied on {host}")
     if apply:
-        _refuse_conflicts(host, found)
+        refuse_conflicts(host, found, next_command.reaching(command("patch status", host)))
 
 
 def _agree(items: Sequence[Rebased], host: str, yes: bool) -> None:
@@ -95,14 +90,3 @@ def _agree(items: Sequence[Rebased], host: str, yes: bool) -> None:
     )
     if not console.agreed(question, yes):
         raise nobody_agreed("rebasing", f"{names or 'the record'} on {host}")
-
-
-def _refuse_conflicts(host: str, found: Sequence[Rebased]) -> None:
-    left = [item for item in found if item.verdict == "conflict"]
-    if left:
-        said = [
-            f"{item.change.patch}: {item.plan.reason if item.plan else 'no such patch is known'}"
-            for item in left
-        ]
-        next = next_command.reaching(command("patch status", host))
-        raise RefusedError("rebasing", host, "; ".join(said), next)

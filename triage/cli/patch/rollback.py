@@ -9,8 +9,14 @@ from triage.cli.options import (
     FormatOption,
     HostArgument,
 )
-from triage.cli.patch.options import ChangeOption, LedgerOption, PythonOption, YesOption, bare_tree
-from triage.cli.patch.printing import nobody_agreed, print_changes, print_json
+from triage.cli.patch.options import (
+    ChangeOption,
+    LedgerOption,
+    PythonOption,
+    YesOption,
+    bare_tree,
+    nobody_agreed,
+)
 from triage.cli.reach import Reach
 
 
@@ -28,6 +34,7 @@ def rollback(
     """Put the exact bytes back from before a change on HOST."""
     from triage.patching import transaction
     from triage.patching.ledger import choose
+    from triage.workflows.patch import PatchResult
 
     with reach.connection(reach.host(host)) as connection:
         tree = bare_tree(connection, python, ledger)
@@ -35,8 +42,6 @@ def rollback(
         if not console.agreed(f"Take back {chosen.id} on {host}?", yes):
             raise nobody_agreed("rolling back", f"{chosen.id} on {host}")
         change = transaction.rollback(tree, chosen.id)
-    if format is Format.JSON:
-        print_json(host, (), (change,))
-    else:
-        print_changes((change,))
+    console.show(PatchResult(host, changes=(change,)), format)
+    if format is Format.TEXT:
         print("restart the service to run it")

@@ -19,7 +19,6 @@ from triage.cli.options import (
     HostArgument,
     RulesOption,
     UnitOption,
-    rule_directories,
 )
 from triage.cli.patch.options import (
     GivenOption,
@@ -27,14 +26,13 @@ from triage.cli.patch.options import (
     PatchesOption,
     PythonOption,
     YesOption,
-    facts_of,
-    known_patches,
+    nobody_agreed,
 )
-from triage.cli.patch.printing import nobody_agreed, print_changes, print_json, print_plans
 from triage.cli.places import directory_of, is_directory, may_run, named
 from triage.cli.reach import Reach
 from triage.common.commands import NextCommand, command
-from triage.common.errors import RefusedError, UsageError
+from triage.common.errors import UsageError
+from triage.workflows.knowledge import known_patches, rule_directories
 
 if TYPE_CHECKING:
     from triage.patching.ledger import PatchChange
@@ -100,6 +98,7 @@ def show(
     Exit code 4 when it cannot be made, or nobody agreed.
     """
     from triage.patching.target import apply_all, survey
+    from triage.workflows.patch import PatchResult, facts_of, in_directory, refuse_what_is_not_mended
     from triage.workflows.patch_target import find_target
 
     for one, other in (("--all", all and id and "--id"), ("--export", export and apply and "--apply")):
@@ -107,12 +106,12 @@ def show(
             raise UsageError(
                 "patching", host, f"{one} and {other} exclude each other", "leave one of them out"
             )
-    known, facts = known_patches(patches), facts_of(given)
+    known, facts = known_patches(patches), facts_of(given or ())
     place = host
     compiler = ""
     if is_directory(host):
         place = "local"
-        package_root, compiler = _in_directory(host, id or ())
+        package_root, compiler = in_directory(host, directory_of(host).absolute(), id or ())
         if apply and not python:
             compiler = _compiler(compiler)
         python, compiler = python or sys.executable, python or compiler
@@ -140,22 +139,24 @@ def show(
             _export(target, plans, export)
             return
         if format is Format.TEXT:
-            print_plans(plans)
+            console.print_lines(PatchResult(host, plans))
             _say_if_nothing(plans, host, all)
-        changes: Sequence[PatchChange] = ()
+        changes: tuple[PatchChange, ...] = ()
         if apply:
             _agree(plans, host, yes)
-            changes = apply_all(target, plans)
+            changes = tuple(apply_all(target, plans))
         if format is Format.JSON:
-            print_json(host, survey(target) if apply else plans, changes, target.package_root)
+            after = survey(target) if apply else plans
+            console.show(PatchResult(host, after, changes, target.package_root), format)
         elif apply:
-            print_changes(changes)
+            console.print_lines(PatchResult(host, changes=changes))
             _print_hint(host, plans, changes, target)
         elif any(plan.edits for _, plan in plans):
             ids = () if all else (patch.id for patch, plan in plans if plan.edits)
             print(f"nothing was changed; next: {_command(host, ids, target)}")
     if apply:
-        _refuse_what_is_not_mended(host, plans, changes)
+        next = next_command.reaching(command("scan" if is_directory(host) else "diagnose", host))
+        refuse_what_is_not_mended(host, plans, changes, next)
 
 
 def _export(target: PatchTarget, plans: Plans, kind: ExportKind) -> None:
@@ -168,21 +169,6 @@ def _export(target: PatchTarget, plans: Plans, kind: ExportKind) -> None:
         print(safe(text.decode("utf-8", "backslashreplace")), end="")
     else:
         sys.stdout.buffer.write(text)
-
-
-def _in_directory(directory: str, ids: Sequence[str]) -> tuple[str, str]:
-    """The engine's package in a virtual environment, site-packages, wheel or checkout, and its interpreter.
-
-    Raises UsageError.
-    """
-    from triage.patching.trees import find_python, find_root
-
-    if not ids:
-        happened = "nothing ran there that could be diagnosed, so name a patch with --id"
-        raise UsageError("patching", directory, happened, command("scan", directory))
-    place = directory_of(directory).absolute()
-    root, package = find_root(place)
-    return str(root / package), find_python(place)
 
 
 def _compiler(own: str) -> str:
@@ -204,23 +190,6 @@ def _agree(plans: Plans, host: str, yes: bool) -> None:
     what = "this change" if count == 1 else f"these {count} changes"
     if names and not console.agreed(f"Make {what} ({names})?", yes):
         raise nobody_agreed("applying", f"{names} on {host}")
-
-
-def _refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchChange]) -> None:
-    """Nothing that was left undone is called done."""
-    from triage.patching.model import PlanState
-
-    next = next_command.reaching(command("scan" if is_directory(host) else "diagnose", host))
-    if not plans:
-        raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
-    done = {change.patch for change in changes}
-    left = [
-        f"{patch.id} is {plan.state.value}: {plan.reason}"
-        for patch, plan in plans
-        if patch.id not in done and plan.state not in (PlanState.FIXED_UPSTREAM, PlanState.APPLIED)
-    ]
-    if left:
-        raise RefusedError("applying patches on", host, "; ".join(left), next)
 
 
 def _say_if_nothing(plans: Plans, host: str, every: bool) -> None:

@@ -55,6 +55,18 @@ class PolicyEntry:
     absence: str
 
 
+@dataclass(frozen=True)
+class Policy:
+    """Every query of the catalogue, and what sudo would have to allow for those that need privilege."""
+
+    entries: tuple[PolicyEntry, ...]
+    sudoers: tuple[str, ...]
+
+
+def policy() -> Policy:
+    return Policy(catalogue(), sudoers())
+
+
 def catalogue() -> tuple[PolicyEntry, ...]:
     return tuple(
         PolicyEntry(

@@ -32,6 +32,14 @@ class Timeline:
     entries: tuple[TimelineEntry, ...]
 
 
+@dataclass(frozen=True)
+class LogTimelines:
+    """The timelines of a log's runs; `notes` say what was cut."""
+
+    timelines: tuple[Timeline, ...]
+    notes: tuple[str, ...] = ()
+
+
 def timelines(
     incidents: Iterable[Incident], redact: Redact, window: Window = ANY_TIME
 ) -> tuple[Timeline, ...]:

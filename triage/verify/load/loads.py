@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -129,3 +130,14 @@ def loads_of(
     )
     comes = (shape.requests / shape.rate if shape.rate else 0.0 for shape in shapes_of(options))
     return replace(options, load_timeout=sum(max(LEVEL_TIME, (least + 1) * time) for time in comes))
+
+
+def api_key_of(variable: str) -> str:
+    """The value of an environment variable, "" for no variable. Raises UsageError when it is not set."""
+    if not variable:
+        return ""
+    if variable not in os.environ:
+        raise UsageError(
+            "reading the API key from", f"${variable}", "the variable is not set", f"export {variable}=..."
+        )
+    return os.environ[variable]

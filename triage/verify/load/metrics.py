@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import median
 
-from triage.verify.model import Load, Metrics, Request
+from triage.verify.model import Load, Metrics, Request, Verification
 
 BURST_GAP = 0.0005  # seconds; chunks closer than that arrived together
 KEPT = 0.95  # share of a rate below which the client did not keep it
@@ -153,3 +153,21 @@ def _median(values: Sequence[float]) -> float | None:
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
+
+
+def medians(result: Verification) -> dict[str, float | None]:
+    """The medians of a result: one stream's decode rate and TTFT, the throughput of most streams."""
+    levels = levels_of(result.metrics)
+    low = [one for one in result.metrics if one.level == levels[0]]
+    high = [one for one in result.metrics if one.level == levels[-1]]
+    return {
+        "decode_rate": _median_of(one.decode_rate for one in low),
+        "output_throughput": _median_of(one.output_throughput for one in high),
+        "ttft_ms": _median_of(one.ttft_ms for one in low),
+        "start": result.start.seconds if result.start.ready and result.start.restarted else None,
+    }
+
+
+def _median_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
