@@ -15,14 +15,6 @@ RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The id of a r
 
 def explain(rule: RuleArgument, format: FormatOption = Format.TEXT, rules: RulesOption = None) -> None:
     """Say what RULE means, why it happens, how it is confirmed, and what to do."""
-    found = find_rule(rule, rules)
-    from triage.report import rules as report
+    from triage.workflows.rules import ExplainedRule
 
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(report.document([found])))
-        return
-    out = console.stdout()
-    for line in report.explanation(found):
-        out.print(line, soft_wrap=True)
+    console.show(ExplainedRule(find_rule(rule, rules)), format)

@@ -11,7 +11,7 @@ from triage.cli.options import Format
 from triage.common.commands import command
 from triage.common.errors import RefusedError
 from triage.common.wording import counted
-from triage.playbook.waves import HostRun, RollOut, document, roll_out
+from triage.playbook.waves import HostRun, RollOut, roll_out
 from triage.report.safe import safe_line
 from triage.workflows.rollout import PlaybookProcesses
 
@@ -57,7 +57,7 @@ def roll_out_on(
 
     processes = PlaybookProcesses(file, next_command.given(*GIVEN), is_interrupted)
     try:
-        result = roll_out(waves, processes.run, on_wave, on_host, processes.interrupt)
+        result = roll_out(waves, processes.run, on_wave, on_host, processes.interrupt, playbook.name)
     except KeyboardInterrupt:
         left = ",".join(host for host in hosts if host not in processes.done)
         words = command(
@@ -66,10 +66,5 @@ def roll_out_on(
         done = safe_line(", ".join(processes.done)) or "no host"
         print(f"interrupted; done: {done}. To go on: {safe_line(str(words), 4000)}", file=sys.stderr)
         raise
-    if not shown:
-        from triage.report import json
-
-        print(json.dumps(document(playbook.name, result)))
-    elif result.left:
-        console.stdout().print(f"stopped; not touched: {safe_line(', '.join(result.left))}", style="yellow")
+    console.show(result, format)
     return result

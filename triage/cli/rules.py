@@ -37,9 +37,9 @@ def list_rules(
 ) -> None:
     """List the rules: id, category, role, engine, title."""
     from triage.engines import ENGINES
-    from triage.report import rules as report
     from triage.rules.categories import CATEGORIES
     from triage.rules.load import load_rules
+    from triage.workflows.rules import RuleList
 
     _require("category", category, CATEGORIES)
     _require("engine", engine, tuple(ENGINES))
@@ -51,29 +51,15 @@ def list_rules(
         and role in ("", rule.role)
         and (not engine or rule.engine in ("", engine))
     ]
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(report.document(found)))
-        return
-    for line in report.table([(r.id, r.category, r.role, r.engine or "any", r.title) for r in found]):
-        print(line)
+    console.show(RuleList(tuple(found)), format)
 
 
 @app.command()
 def show(rule: RuleArgument, format: FormatOption = Format.TEXT, rules: RulesOption = None) -> None:
     """Print all of a rule: what `triage explain` says of it, and its cases."""
-    from triage.report import rules as report
+    from triage.workflows.rules import ExplainedRule
 
-    found = find_rule(rule, rules)
-    if format is Format.JSON:
-        from triage.report import json
-
-        print(json.dumps(report.document([found])))
-        return
-    out = console.stdout()
-    for line in report.everything(found):
-        out.print(line, soft_wrap=True)
+    console.show(ExplainedRule(find_rule(rule, rules), with_cases=True), format)
 
 
 @app.command("test")
@@ -135,25 +121,19 @@ def matrix(
     rules: RulesOption = None,
 ) -> None:
     """Show which rules fire where: on their own cases, on near misses, and elsewhere."""
-    from triage.report.rules import table
     from triage.rules.authoring import check
     from triage.workflows.replay import diagnose_case, find_cases
+    from triage.workflows.rules import RulesMatrix
 
     known = knowledge(rules)
     further = {str(path): check.fired_in(diagnose_case(path, known)) for path in find_cases(corpus or ())}
     results = [check.check(case, known) for case in check.rule_cases(known.rules)]
-    if format is Format.JSON:
-        from triage.report import json
-
-        cases = {str(item.case): item.fired for item in results}
-        print(json.dumps({"schema": "triage.rules-matrix/1", "cases": {**cases, **further}}))
-        return
-    rows = [
+    fired = {**{str(item.case): item.fired for item in results}, **further}
+    rows = tuple(
         (row.rule, "/".join(map(str, row.own)), "/".join(map(str, row.near)), ", ".join(row.elsewhere))
         for row in check.matrix(results, further)
-    ]
-    for line in table([("rule", "own", "near", "elsewhere"), *rows]):
-        print(line)
+    )
+    console.show(RulesMatrix(fired, rows), format)
 
 
 @app.command()

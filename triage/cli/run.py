@@ -11,7 +11,7 @@ from triage.cli import console, next_command
 from triage.cli.option_groups import with_groups
 from triage.cli.options import Format, FormatOption, HostArgument
 from triage.cli.reach import Reach
-from triage.cli.report import ReportOption, require_suffix, write_report
+from triage.cli.report import ReportOption, require_suffix, write_result
 from triage.common.commands import command
 
 if TYPE_CHECKING:
@@ -64,12 +64,11 @@ def run(
         console.show(PlannedRun(loaded, host, plan(loaded, host, variables)), format)
         return
     from triage.playbook.progress import Progress
-    from triage.report import documents, json
 
     known = reach.hosts()
     if known.is_several(host):
         from triage.cli.rollout import roll_out_on
-        from triage.playbook.waves import document, waves_of
+        from triage.playbook.waves import waves_of
 
         waves = waves_of([each.name for each in known.select(host)], canary, wave)
 
@@ -77,8 +76,7 @@ def run(
             return resume and Progress(loaded, each, variables).path.exists()
 
         rolled = roll_out_on(loaded, playbook, waves, yes, format, is_interrupted)
-        if report is not None:
-            write_report([documents.cleaned(document(loaded.name, rolled))], report)
+        write_result(rolled, report)
         raise typer.Exit(rolled.exit_code)
     from triage.cli.actions import open_actions
     from triage.playbook import runner
@@ -114,7 +112,6 @@ def run(
     if result.status == "refused" and not sys.stdin.isatty():
         print("nobody can be asked here; --yes agrees beforehand", file=sys.stderr)
     if format is Format.JSON:
-        print(json.dumps(result.as_json()))
-    if report is not None:
-        write_report([documents.cleaned(result.as_json())], report)
+        console.show(result, format)
+    write_result(result, report)
     raise typer.Exit(result.exit_code)

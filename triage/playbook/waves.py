@@ -31,6 +31,7 @@ class RollOut:
 
     waves: tuple[tuple[HostRun, ...], ...]
     left: tuple[str, ...]
+    playbook: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -51,6 +52,7 @@ def roll_out(
     on_wave: Callable[[int, Sequence[str]], None] = lambda number, hosts: None,
     on_host: Callable[[HostRun], None] = lambda run: None,
     stop: Callable[[], None] = lambda: None,
+    playbook: str = "",
 ) -> RollOut:
     """Do `work` for the hosts of one wave at once, one wave after the other, until one host fails.
 
@@ -70,22 +72,5 @@ def roll_out(
                 raise
         done.append(tuple(runs))
         if any(run.exit_code != ExitCode.OK for run in runs):
-            return RollOut(tuple(done), tuple(host for wave in waves[number:] for host in wave))
-    return RollOut(tuple(done), ())
-
-
-def document(playbook: str, result: RollOut) -> dict[str, Any]:
-    """`triage.rollout/1`."""
-    return {
-        "schema": "triage.rollout/1",
-        "playbook": playbook,
-        "waves": [
-            [
-                {"host": run.host, "exit_code": run.exit_code, "error": run.error, "run": run.document}
-                for run in wave
-            ]
-            for wave in result.waves
-        ],
-        "left": list(result.left),
-        "exit_code": result.exit_code,
-    }
+            return RollOut(tuple(done), tuple(host for wave in waves[number:] for host in wave), playbook)
+    return RollOut(tuple(done), (), playbook)

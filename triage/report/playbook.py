@@ -20,6 +20,7 @@ from triage.playbook.model import (
     StepStarted,
 )
 from triage.playbook.plan import PlannedRun, PlannedStep
+from triage.playbook.waves import RollOut
 from triage.report.safe import safe, safe_line
 
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
@@ -51,6 +52,15 @@ def event_lines(event: Event) -> Iterator[Text]:
 
 def question(asked: ConsentAsked) -> str:
     return f"{safe_line(asked.step)}: {_call(asked.do, asked.arguments)} on {safe_line(asked.host)}?"
+
+
+def run_document(result: Result) -> dict[str, Any]:
+    """`triage.run/1`."""
+    return result.as_json()
+
+
+def run_lines(result: Result) -> Iterator[Text]:
+    yield result_line(result)
 
 
 def result_line(result: Result) -> Text:
@@ -103,3 +113,26 @@ def _call(do: str, arguments: Mapping[str, Any]) -> str:
 def _detail(detail: str) -> Iterator[Text]:
     for line in safe(detail).splitlines():
         yield Text(f"    {line}", _DIFF.get(line[:1], ""))
+
+
+def rollout_document(result: RollOut) -> dict[str, Any]:
+    """`triage.rollout/1`."""
+    return {
+        "schema": "triage.rollout/1",
+        "playbook": result.playbook,
+        "waves": [
+            [
+                {"host": run.host, "exit_code": run.exit_code, "error": run.error, "run": run.document}
+                for run in wave
+            ]
+            for wave in result.waves
+        ],
+        "left": list(result.left),
+        "exit_code": result.exit_code,
+    }
+
+
+def rollout_lines(result: RollOut) -> Iterator[Text]:
+    """Which hosts were not touched; the others were told of as they ended."""
+    if result.left:
+        yield Text(f"stopped; not touched: {safe_line(', '.join(result.left))}", "yellow")

@@ -11,6 +11,7 @@ from rich.text import Text
 from triage.report.safe import safe, safe_line
 from triage.rules.authoring.docs import Block, sections
 from triage.rules.schema import Rule
+from triage.workflows.rules import ExplainedRule, RuleList, RulesMatrix
 
 WIDTH = 100
 
@@ -61,6 +62,33 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*safe_rows, strict=True)]
     for row in safe_rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def list_lines(found: RuleList) -> Iterator[Text]:
+    """Id, category, role, engine, title."""
+    rows = [(rule.id, rule.category, rule.role, rule.engine or "any", rule.title) for rule in found.rules]
+    return map(Text, table(rows))
+
+
+def list_document(found: RuleList) -> dict[str, Any]:
+    return document(found.rules)
+
+
+def rule_lines(found: ExplainedRule) -> Iterator[Text]:
+    return everything(found.rule) if found.with_cases else explanation(found.rule)
+
+
+def rule_document(found: ExplainedRule) -> dict[str, Any]:
+    return document([found.rule])
+
+
+def matrix_lines(found: RulesMatrix) -> Iterator[Text]:
+    return map(Text, table([("rule", "own", "near", "elsewhere"), *found.rows]))
+
+
+def matrix_document(found: RulesMatrix) -> dict[str, Any]:
+    """`triage.rules-matrix/1`."""
+    return {"schema": "triage.rules-matrix/1", "cases": dict(found.fired)}
 
 
 def document(rules: Iterable[Rule]) -> dict[str, Any]:
