@@ -7,8 +7,9 @@ import json
 import pytest
 
 from triage.common.errors import UsageError
-from triage.playbook.plan import as_json, plan
+from triage.playbook.plan import PlannedRun, plan
 from triage.playbook.variables import resolve
+from triage.report.playbook import plan_document
 
 STEPS = """
 - {name: look, do: diagnose, with: {unit: "{{ unit }}"}, register: seen}
@@ -61,7 +62,9 @@ def test_an_argument_of_the_wrong_type_is_found(playbook):
 
 def test_as_json(playbook):
     mine = playbook(STEPS, VARS)
-    value = json.loads(json.dumps(as_json(mine, "gpu01", plan(mine, "gpu01", resolve(mine, [])))))
+    value = json.loads(
+        json.dumps(plan_document(PlannedRun(mine, "gpu01", plan(mine, "gpu01", resolve(mine, [])))))
+    )
     assert value["schema"] == "triage.run-check/1"
     assert value["steps"][3] == {
         "name": "prove",

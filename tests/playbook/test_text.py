@@ -7,7 +7,7 @@ import re
 from tests.playbook.hosts import Host, failed
 from triage.common.errors import UnreachableError
 from triage.playbook.model import ActionResult, ConsentAsked, Done
-from triage.playbook.plan import plan
+from triage.playbook.plan import PlannedRun, plan
 from triage.playbook.variables import resolve
 from triage.report.playbook import event_lines, plan_lines, question, result_line
 
@@ -66,7 +66,9 @@ def test_a_question():
 
 def test_a_plan(playbook):
     mine = playbook(STEPS)
-    lines = [line.plain for line in plan_lines(mine, "gpu01", plan(mine, "gpu01", resolve(mine, [])))]
+    lines = [
+        line.plain for line in plan_lines(PlannedRun(mine, "gpu01", plan(mine, "gpu01", resolve(mine, []))))
+    ]
     assert lines == [
         "mine on gpu01, without doing any of it:",
         "  ▶ Look  diagnose",

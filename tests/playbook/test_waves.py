@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triage.playbook.waves import HostRun, document, roll_out, waves_of
+from triage.playbook.waves import HostRun, roll_out, waves_of
+from triage.report.playbook import rollout_document
 
 HOSTS = [f"gpu{number:02}" for number in range(1, 11)]
 
@@ -35,7 +36,7 @@ def test_no_wave_is_begun_after_a_failure(failing: str, begun: int):
     assert sorted(touched) == HOSTS[:begun]
     assert result.left == tuple(HOSTS[begun:])
     assert result.exit_code == (1 if failing else 0)
-    assert document("mine", result)["left"] == HOSTS[begun:]
+    assert rollout_document(result)["left"] == HOSTS[begun:]
 
 
 def test_hosts_of_a_wave_run_at_the_same_time():

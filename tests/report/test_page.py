@@ -22,7 +22,6 @@ from tests.verify.test_links import LINKS, SHAPE
 from triage.common.errors import UnreachableError
 from triage.evidence.model import Deployment, Layout, Origin
 from triage.hosts.inventory.inventory import Host
-from triage.playbook import waves
 from triage.playbook.waves import HostRun, RollOut
 from triage.report import bench as rendered_bench
 from triage.report import fleet as rendered_fleet
@@ -31,9 +30,11 @@ from triage.report import links as rendered_links
 from triage.report.documents import FLEET, KINDS, PLAIN, ROLLOUT, RUN, cleaned
 from triage.report.markdown import markdown
 from triage.report.page import charts, lanes, page
+from triage.report.playbook import rollout_document
 from triage.verify.model import Load, MetricChange, Request, Start, StartPhase
 from triage.workflows.bench import Bench, MeasuredLayout
-from triage.workflows.fleet import HostOutcome
+from triage.workflows.fleet import FleetResult, HostOutcome
+from triage.workflows.links import LinksResult
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    pool.get_value_buffer(0)\n+    pool.get_value_buffer(1)\n"
 PATCH = {
@@ -101,17 +102,17 @@ def fleet() -> dict[str, Any]:
         HostOutcome(Host("gpu03"), value=replace(report(), incidents=())),
         HostOutcome(Host("gpu04"), error=UnreachableError("reaching", "gpu04", "no route", "ping gpu04")),
     ]
-    return cleaned(rendered_fleet.document(outcomes))
+    return cleaned(rendered_fleet.document(FleetResult(tuple(outcomes))))
 
 
 def rollout() -> dict[str, Any]:
     done = HostRun("gpu01", 0, run())
     lost = HostRun("gpu02", 3, None, "reaching gpu02: no route")
-    return cleaned(waves.document("pp8-bringup", RollOut(((done,), (lost,)), ("gpu03",))))
+    return cleaned(rollout_document(RollOut(((done,), (lost,)), ("gpu03",), "pp8-bringup")))
 
 
 def links() -> dict[str, Any]:
-    return cleaned(rendered_links.document(rendered_links.LinksResult(LINKS, SHAPE, {"tp3": 26.0})))
+    return cleaned(rendered_links.document(LinksResult(LINKS, SHAPE, {"tp3": 26.0})))
 
 
 class Tags(HTMLParser):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.logs.model import Fault, Incident, LogSource, Phase, Position, Record
-from triage.logs.views.timeline import Timeline, timelines
-from triage.report.timeline import SHOWN, lines, record_line, records_json, timeline_json
+from triage.logs.views.timeline import LogTimelines, Timeline, timelines
+from triage.report.timeline import SHOWN, document, lines, record_line, records_json
 
 AT = datetime(2026, 5, 12, 14, 3, 59)
 SECOND = timedelta(seconds=1)
@@ -27,7 +27,7 @@ def incident(*faults: Fault, **more: object) -> Incident:
 
 
 def shown(*incidents: Incident) -> list[str]:
-    return [line.plain for line in lines(timelines(incidents, str))]
+    return [line.plain for line in lines(LogTimelines(timelines(incidents, str)))]
 
 
 def roles(of: Incident) -> list[str]:
@@ -81,7 +81,7 @@ def test_many_ranks_are_counted_and_many_entries_too():
     assert len(rows) == SHOWN + 2
     assert "8 ranks" in rows[2]
     assert rows[-1] == "  ... and 6 more: --format json has them all"
-    (run,) = timeline_json(timelines([incident(FIRST, *many)], str), [])["incidents"]
+    (run,) = document(LogTimelines(timelines([incident(FIRST, *many)], str)))["incidents"]
     assert len(run["entries"]) == SHOWN + 6
 
 
@@ -151,7 +151,7 @@ def test_the_timeline_as_json():
     found: tuple[Timeline, ...] = timelines(
         [incident(FIRST, phases=(Phase("load", AT, ("PP0",)),), phase="load")], str
     )
-    assert json.loads(json.dumps(timeline_json(found, ["cut"]))) == {
+    assert json.loads(json.dumps(document(LogTimelines(found, ("cut",))))) == {
         "schema": "triage.timeline/1",
         "incidents": [
             {

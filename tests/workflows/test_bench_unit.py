@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.report.test_text import report
-from triage.cli.bench import _cause
 from triage.common.errors import UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
+from triage.workflows.bench_unit import cause_of
 from triage.workflows.diagnose import Report, load_knowledge
 
 FOUND = report()
@@ -36,4 +36,4 @@ def test_the_cause_of_a_start_that_died(monkeypatch, found: Report | Exception, 
         return found
 
     monkeypatch.setattr("triage.workflows.diagnose.diagnose", diagnose)
-    assert _cause(LocalConnection(), Deployment("kimi"), load_knowledge()) == told
+    assert cause_of(LocalConnection(), Deployment("kimi"), load_knowledge()) == told

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.verify.test_compare import figures, result
-from triage.cli import actions
 from triage.common.errors import UnreachableError, UsageError
 from triage.evidence.model import Deployment, Layout
 from triage.hosts.local import LocalConnection
 from triage.playbook.model import ConsentAsked
+from triage.report.renderers import document, lines
 from triage.verify.service import exclusion
+from triage.workflows import steps
 from triage.workflows.bench import Bench, MeasuredLayout
 from triage.workflows.capture import Captured
 
 TP8, PP8 = Layout(tp=8), Layout(pp=8)
+HERE = steps.StepContext(LocalConnection(), document)
 
 
 @pytest.mark.parametrize(
@@ -39,16 +41,16 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, no
     monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),))
     loads = {"repeats": 2, "rate": "0.5,2", "prompt_tokens": "32-512", "concurrency": "", "load_timeout": 9}
     arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, **loads}
-    done = actions._STEPS["bench"](LocalConnection(), arguments)
-    assert (done.ok, done.summary, done.data["schema"]) == (ok, summary, "triage.bench/1")
-    assert "RECOMMENDED" in done.detail
+    done = steps.STEPS["bench"](HERE, arguments)
+    assert (done.ok, done.summary, document(done.result)["schema"]) == (ok, summary, "triage.bench/1")
+    assert "RECOMMENDED" in "".join(line.plain for line in lines(done.shown[0]))
     ((layouts, options),) = asked
     assert (layouts, options.timeout, options.repeats, options.requests) == ([TP8, PP8], 60, 2, 8)
     assert (options.rates, options.prompts, options.load_timeout) == ((0.5, 2.0), (32, 512), 9)
     with pytest.raises(UsageError):
-        actions._STEPS["bench"](LocalConnection(), {"layouts": "tp8,,"})
+        steps.STEPS["bench"](HERE, {"layouts": "tp8,,"})
     with pytest.raises(UsageError, match="one takes the place of the other"):
-        actions._STEPS["bench"](LocalConnection(), {**arguments, "concurrency": 8})
+        steps.STEPS["bench"](HERE, {**arguments, "concurrency": 8})
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_of_a_step_that_restarts_it_is_told_what_runs(monkeypatch, do: str, argu
     monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
     monkeypatch.setattr("triage.verify.service.drain.outlook", lambda connection, one: f" runs: {one.name}")
     asked = ConsentAsked("Step", do, "gpu01", arguments)
-    assert actions._outlook(LocalConnection(), asked) == told
+    assert steps.outlook_of(LocalConnection(), asked) == told
 
 
 def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
@@ -75,7 +77,7 @@ def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
         raise UnreachableError("find", "a service", "there is none", "")
 
     monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
-    assert actions._outlook(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""
+    assert steps.outlook_of(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""
 
 
 @pytest.mark.parametrize("said", [{}, {"replace": True}, {"full": True, "unit": "kimi"}])
@@ -87,7 +89,7 @@ def test_capture_is_told_what_the_step_says(monkeypatch, said):
         return Captured(case, 1, 0)
 
     monkeypatch.setattr("triage.workflows.capture.capture", capture)
-    done = actions._STEPS["capture"](LocalConnection(), {"output": "case", **said})
+    done = steps.STEPS["capture"](HERE, {"output": "case", **said})
     assert (done.ok, done.summary) == (True, "captured case")
     assert asked == {
         "full": said.get("full", False),

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.verify.test_compare import figures, result
-from triage.cli import verify
+from triage.cli.verify import interrupted
 from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.events import Event, Restarting, ServiceStarted
 from triage.verify.service import exclusion
 from triage.workflows import verify as workflow
+from triage.workflows.diagnose import load_knowledge
 from triage.workflows.verify import Options
+from triage.workflows.verify_unit import verify_unit
 
 Cut = Callable[..., None]
 RESTARTING, STARTED = Restarting("kimi.service"), ServiceStarted("i", 4711, 1)
@@ -37,7 +39,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cut:
         monkeypatch.setattr(
             "triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),)
         )
-        verify.verify_on(LocalConnection(), "", Options())
+        verify_unit(LocalConnection(), "", Options(), load_knowledge, on_interrupt=interrupted("local"))
 
     return cut
 
@@ -71,8 +73,8 @@ def test_what_is_odd_about_the_deployment_is_a_note(monkeypatch, tmp_path: Path)
     monkeypatch.setattr(workflow, "verify", lambda *_: result(figures(20, 80)))
     monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
     monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (found,))
-    verified, diagnosis = verify.verify_on(LocalConnection(), "", Options())
-    assert (verified.notes, diagnosis) == (found.disagreements, None)
+    verified = verify_unit(LocalConnection(), "", Options(), load_knowledge)
+    assert (verified.verification.notes, verified.diagnosis) == (found.disagreements, None)
 
 
 def test_while_somebody_else_verifies_it_nothing_is_done(cut: Cut, tmp_path: Path):
