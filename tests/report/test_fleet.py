@@ -17,7 +17,7 @@ def shown_of(*outcomes: HostOutcome[Report]) -> list[str]:
 
 def test_what_was_not_read_of_hosts_that_seem_well_is_told_once() -> None:
     cut = "service-units: the answer was cut"
-    shown = [line for line in shown_of(well("gpu01", cut), well("gpu02"), well("gpu03", cut, "\x1b[31m"))]
+    shown = shown_of(well("gpu01", cut), well("gpu02"), well("gpu03", cut, "\x1b[31m"))
     assert shown[:2] == ["no incident: 3 hosts: gpu01, gpu02, gpu03", f"note: 2 hosts: gpu01, gpu03: {cut}"]
     assert shown[2].startswith("note: gpu03: ")
     assert "\x1b" not in shown[2]
