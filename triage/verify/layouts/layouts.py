@@ -24,10 +24,10 @@ _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"';|&]+)"""
 def _starts() -> list[str]:
     """Patterns of what stands before an engine's arguments."""
     found: list[str] = []
-    for command in (engine.command for engine in ENGINES.values()):
-        found += map(re.escape, command.modules)
-        subcommand = rf"\s+{re.escape(command.subcommand)}" if command.subcommand else ""
-        found += (re.escape(each) + subcommand for each in (*command.programs, *command.serve_modules))
+    for start in (engine.command for engine in ENGINES.values()):
+        found += map(re.escape, start.modules)
+        subcommand = rf"\s+{re.escape(start.subcommand)}" if start.subcommand else ""
+        found += (re.escape(each) + subcommand for each in (*start.programs, *start.serve_modules))
     return found
 
 
