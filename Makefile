@@ -1,6 +1,6 @@
 # make demo   sets everything up and plays the story: crash, diagnosis, patch, proof
 # make test   sets everything up and passes the tests
-# make docs   writes docs/rules anew from the rule files, and the schema of playbooks
+# make docs   writes docs/rules and docs/faults.md anew from rules and lines, and the schema of playbooks
 VENV    := .venv
 PYTHON  ?= python3
 BIN     := $(VENV)/bin
@@ -24,6 +24,7 @@ check: setup
 docs: setup
 	XDG_CONFIG_HOME=/dev/null $(BIN)/triage rules docs --write docs/rules
 	$(BIN)/python -m triage.playbook.editor > docs/playbook.schema.json
+	$(BIN)/python -m triage.logs.faults.line_docs > docs/faults.md
 
 benchmark: story
 	$(BIN)/python -m pytest tests/benchmarks tests/patching tests/scan tests/e2e -m benchmark -s

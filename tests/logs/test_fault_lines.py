@@ -9,6 +9,7 @@ import pytest
 from triage.common.errors import UsageError
 from triage.logs.faults import line_files
 from triage.logs.faults.line_check import cases_of, check_lines
+from triage.logs.faults.line_docs import document
 from triage.logs.faults.line_files import KNOWLEDGE, load_lines
 from triage.logs.faults.line_schema import read_files
 
@@ -112,3 +113,12 @@ def test_without_a_place_to_keep_them_they_are_read_each_time(
 def test_each_entry_has_a_name() -> None:
     names = [name for name, _ in cases_of(read_files(SHIPPED))]
     assert len(names) == len(set(names)) >= 98
+
+
+def test_the_list_of_faults_is_that_of_the_files() -> None:
+    assert document() == (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
+
+
+def test_the_example_of_the_page_on_lines_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lines.md").read_text()
+    assert OWN.strip() in page.replace("because: the proxy", "because: the proxy")

@@ -169,3 +169,15 @@ READERS: Mapping[str, Reader] = {
     "not-imported": _not_imported,
 }
 """What an entry can name in `read`."""
+
+TYPES: Mapping[str, str] = {
+    "xid": "`Xid N`, of a switch `SXid N`",
+    "died": "the signal (`SIGKILL`, `SIGSEGV`, ...), `exit-code`, or `died` where nothing is known",
+    "exited": "the signal (`SIGKILL`, ...) or `exit-code`",
+    "signal": "the signal (`SIGSEGV`, ...)",
+    "main-exited": "`exit-code`, `signal`, `core-dump`, or systemd's word for an exec failure (`exec`, `chdir`, ...)",
+    "result": "systemd's result (`exit-code`, `signal`, `core-dump`, `oom-kill`, `timeout`, `watchdog`, ...)",
+    "exec-step": "systemd's word for the step (`exec`, `chdir`, `user`, ...)",
+    "not-imported": "the exception's class",
+}
+"""The types that a reader finds out, in words; of the others the entry has the type."""
