@@ -1,4 +1,4 @@
-"""docs/faults.md: every kind and type of fault that a rule may name, made of the files that say what is found.
+"""docs/faults.md: every kind and type of fault that a rule may name, made of the files of lines.
 
 Run as `python -m triage.logs.faults.line_docs > docs/faults.md`.
 """
@@ -15,17 +15,17 @@ _HEAD = """# Faults
 
 <!-- made by `make docs` -->
 
-What a log can be found to tell: the `kind` of a fault and its `type`. A rule's signature names them, the type as `exception`
-(`docs/rules.md`); `docs/lines.md` says how words of further programs are added.
+What a log can be found to tell: the `kind` of a fault and its `type`. A rule's signature names them, the
+type as `exception` (`docs/rules.md`). `docs/lines.md` says how words of further programs are added.
 
 | Kind | What it is | Type |
 |---|---|---|
-| `exception` | a traceback of Python, or its last line | the class, `IndexError` or `torch.OutOfMemoryError` |
-| `native` | native code that ended its process: a fatal error with its stack, an assertion | the signal, the exception thrown, `fatal-error`, and below |
+| `exception` | a traceback of Python, or its last line | the class, such as `IndexError` |
+| `native` | native code that ended its process | the signal, what was thrown, `fatal-error`, and below |
 | `signal` | a process died, and by what | below |
 | `error` | a line that says what failed | below; without one of its own `error` |
 | `kernel` | the kernel or a driver | below |
-| `service` | the service manager, also where only its record of the unit tells of the end | below |
+| `service` | the service manager, also where only its record tells of the end | below |
 """
 
 

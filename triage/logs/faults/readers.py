@@ -175,7 +175,7 @@ TYPES: Mapping[str, str] = {
     "died": "the signal (`SIGKILL`, `SIGSEGV`, ...), `exit-code`, or `died` where nothing is known",
     "exited": "the signal (`SIGKILL`, ...) or `exit-code`",
     "signal": "the signal (`SIGSEGV`, ...)",
-    "main-exited": "`exit-code`, `signal`, `core-dump`, or systemd's word for an exec failure (`exec`, `chdir`, ...)",
+    "main-exited": "`exit-code`, `signal`, `core-dump`, or systemd's word for the step (`exec`, ...)",
     "result": "systemd's result (`exit-code`, `signal`, `core-dump`, `oom-kill`, `timeout`, `watchdog`, ...)",
     "exec-step": "systemd's word for the step (`exec`, `chdir`, `user`, ...)",
     "not-imported": "the exception's class",
