@@ -63,7 +63,7 @@ walk() {
         case $name in ""|.) continue ;; ..) at=${at%/*}; continue ;; esac;
         judge "$at/$name" || return 0;
         if [ -L "$at/$name" ]; then
-            hops=$((hops + 1)); if [ $hops -gt 40 ]; then shared=$1; return 0; fi;
+            hops=$((hops + 1)); if [ $hops -gt 40 ]; then return 0; fi;
             to=$(readlink "$at/$name");
             case $to in /*) at= ;; esac;
             rest=$to/$rest;
