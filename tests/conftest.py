@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+from tests import bounds
+from tests.surroundings import settle
+
+settle()
 hypothesis.settings.register_profile("any machine", deadline=None)  # how long it takes is nobody's claim
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="a sample of long sweeps, fewer made-up examples, nothing slow"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        bounds.QUICK = True
+        hypothesis.settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return True if bounds.QUICK and bounds.left_out(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if bounds.QUICK:
+        kept = bounds.sample(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,6 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from tests.cli.command import triage
 from tests.evidence.conftest import ScriptedHost
 from triage.common.errors import RefusedError, UsageError
@@ -129,7 +130,7 @@ def test_bombs_are_refused_before_they_fill_anything(tmp_path: Path, monkeypatch
         tracemalloc.stop()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(st.data())
 def test_damaged_archives_are_refused_and_nothing_else(data: st.DataObject) -> None:
     import tempfile

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from tests.logs.corpus import CORPUS
 from triage.evidence import log_rotation
 from triage.evidence.cases.case import read_case, write_case
@@ -186,7 +187,7 @@ def test_a_case_asks_the_same(evidence: LiveEvidence, tmp_path: Path) -> None:
     assert RotatedLog(f"{log}.1").key in asked
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(
     name=st.sampled_from(
         (

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from triage.evidence.redaction.redactor import Redactor
 
 LETTERS = string.ascii_letters + string.digits
@@ -333,7 +334,7 @@ PIECES = [
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), min_size=1, max_size=4))
-@settings(max_examples=1000)
+@settings(max_examples=many(1000))
 def test_no_message_breaks_the_entries_of_a_journal(messages: list[str]) -> None:
     rows = [{"_PID": "1", "MESSAGE": message, "_COMM": "python"} for message in messages]
     redacted = Redactor().redact("\n".join(map(json.dumps, rows))).split("\n")

@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from tests.hosts.conftest import Server, free_port, keygen, start_sshd
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.catalogue import Processes, WhoAmI
@@ -262,7 +263,7 @@ def test_no_hostile_argument_ran_anything(connection: Connection) -> None:
     assert connection.run(["sh", "-c", "ls pwned ~/pwned"]).code != 0
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=many(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
 def test_any_arguments_arrive_as_they_are(connection: Connection, words: list[str]) -> None:
     output = connection.run(["printf", "%s\\0", *words, "end"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from tests.logs.corpus import cases, sources
 from triage.logs import read_incidents, read_records
 from triage.logs.model import Fault, Incident, LogSource
@@ -109,13 +110,13 @@ def read(data: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300), deadline=None)
 def test_any_order_of_pieces(data: bytes) -> None:
     read(data)
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 def test_any_bytes(data: bytes) -> None:
     read(data)
 
@@ -125,7 +126,7 @@ def test_any_bytes(data: bytes) -> None:
         st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60), min_size=1, max_size=30
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 def test_every_line_of_a_plain_log_is_in_a_record(rows: list[str]) -> None:
     data = "".join(f"{row}\n" for row in rows).encode()
     records = list(read_records(LogSource("log", data)))
@@ -178,7 +179,7 @@ def mutations(seed: int, count: int) -> None:
 
 def test_mutated_corpus() -> None:
     """More of them: TRIAGE_FUZZ=100000 TRIAGE_FUZZ_SEED=7."""
-    mutations(int(os.environ.get("TRIAGE_FUZZ_SEED", "1")), int(os.environ.get("TRIAGE_FUZZ", "250")))
+    mutations(int(os.environ.get("TRIAGE_FUZZ_SEED", "1")), int(os.environ.get("TRIAGE_FUZZ", many(250))))
 
 
 BIG: dict[str, Callable[[], bytes]] = {

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from tests.bounds import many
 from tests.logs.test_windows import in_whole, needs_hyperscan
 from triage.logs import read_incidents, repeats
 from triage.logs.model import Incident, LogSource
@@ -95,7 +96,7 @@ def told(incidents: tuple[Incident, ...]) -> list[object]:
 @pytest.mark.usefixtures("often")
 def test_what_is_passed_over_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them: TRIAGE_FUZZ=10000."""
-    for seed in range(int(os.environ.get("TRIAGE_FUZZ", "150"))):
+    for seed in range(int(os.environ.get("TRIAGE_FUZZ", many(150)))):
         data = log(random.Random(seed))
         for form in (data, journal(data)):
             sources = [LogSource("log", form)]

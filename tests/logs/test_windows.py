@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import many
 from tests.logs.corpus import cases, sources
 from tests.logs.test_hostile import mutations
 from triage.logs import read_incidents, repeats
@@ -78,4 +79,4 @@ def test_mutated_logs_in_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "LEAD", (200, 1))
     monkeypatch.setattr(windows, "TAIL", (200, 1))
     monkeypatch.setattr(repeats, "OFTEN", 2)
-    mutations(3, int(os.environ.get("TRIAGE_FUZZ", "150")))
+    mutations(3, int(os.environ.get("TRIAGE_FUZZ", many(150))))

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from tests.bounds import many
 from tests.cli.command import triage
 from tests.report.test_text import report
 from tests.verify.test_compare import figures, result
@@ -276,7 +277,7 @@ def test_no_text_is_markup_in_a_ticket(hostile: str):
     assert {child.type for child in inline} <= wanted
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=many(30), deadline=None)
 @given(st.sampled_from(range(5)), st.text(max_size=40))
 def test_whatever_stands_in_a_document(which: int, text: str):
     kept = ("schema", "status", "state", "role", *OURS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import many
 from triage.common.errors import UsageError
 from triage.verify.compare import compare
 from triage.verify.load.other_tools import read_foreign, verification_of
@@ -95,7 +96,7 @@ def test_what_none_of_them_wrote_is_said(tmp_path: Path, content: str):
         read_foreign(tmp_path / "x.json")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(tool=st.sampled_from(sorted(FILES)), data=st.data())
 def test_whatever_stands_in_its_place(
     tool: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
