@@ -1,12 +1,13 @@
 # make demo   sets everything up and plays the story: crash, diagnosis, patch, proof
 # make test   sets everything up and passes the tests
+# make quick  passes lint, types and the tests that matter, in a minute: no boxes, torch or system packages
 # make docs   writes docs/rules and docs/faults.md anew from rules and lines, and the schema of playbooks
 VENV    := .venv
 PYTHON  ?= python3
 BIN     := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check docs setup system story benchmark e2e-real e2e-containers e2e-systemd proof clean
+.PHONY: demo test quick check docs setup system story benchmark e2e-real e2e-containers e2e-systemd proof clean
 
 demo: story
 	$(BIN)/python -m examples.story.demo
@@ -15,6 +16,12 @@ demo: story
 test: story check
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --ignore tests/e2e --ignore tests/examples
 	$(BIN)/python -m pytest tests/e2e tests/examples
+
+# The type checker and the tests at the same time: one core each, then both for the tests.
+quick: $(VENV)/light
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest --quick -n 2; tests=$$?; wait $$types && exit $$tests
 
 check: setup
 	$(BIN)/ruff check .
@@ -51,6 +58,12 @@ setup: system $(VENV)/ready
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+	touch $@
+
+# Without torch. What `setup` has made serves as well.
+$(VENV)/light: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
 # The sources of the engine that the story is about, and where possible the machine that it plays on.

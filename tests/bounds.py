@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,31 @@ import pytest
 QUICK = False
 """Whether this is a run of `pytest --quick`; set before any test is imported."""
 
-SWEEP = 6
+SWEEP = 4
 """Cases that a quick run takes of a test with many parameters, evenly from the first to the last."""
 
-LEFT_OUT = ("benchmarks", "e2e", "examples", "patching/test_constructors.py", "patching/test_functions.py")
-"""What needs boxes, the network or torch."""
+DEAR = (
+    "evidence/catalogue/test_windows.py",
+    "logs/test_entries.py",
+    "logs/test_hostile.py",
+    "logs/test_quoted.py",
+)
+"""Where a quick run takes one case of each test: it costs a second of one core."""
+
+LEFT_OUT = {
+    "boxes": ("e2e", "examples", "evidence/test_in_a_box.py", "evidence/test_user_units_in_a_box.py"),
+    "torch": ("patching/test_constructors.py", "patching/test_functions.py"),
+    "released wheels": ("patching/test_proof.py", "patching/test_wheels.py", "test_secrets.py"),
+    "a process for each command line": (
+        *("cli/test_diagnose.py", "cli/test_errors.py", "cli/test_fleet.py", "cli/test_history.py"),
+        *("cli/test_logs.py", "cli/test_next_command.py", "cli/test_patch.py", "cli/test_replay.py"),
+        *("cli/test_rollout.py", "cli/test_rules.py", "cli/test_scan.py", "evidence/test_command_line.py"),
+        *("patching/test_change_status.py", "patching/test_export.py", "test_docs_logs.py", "test_readme.py"),
+    ),
+    "a server for each test": ("hosts/test_hostile.py", "hosts/test_host_certificates.py"),
+    "figures alone": ("benchmarks",),
+}
+"""Where a quick run does not look, by what it would need there."""
 
 
 def many(count: int) -> int:
@@ -23,7 +44,7 @@ def many(count: int) -> int:
 
 
 def left_out(path: Path) -> bool:
-    return path.relative_to(Path(__file__).parent).as_posix() in LEFT_OUT
+    return path.relative_to(Path(__file__).parent).as_posix() in chain(*LEFT_OUT.values())
 
 
 def sample(items: list[pytest.Item]) -> set[pytest.Item]:
@@ -34,6 +55,6 @@ def sample(items: list[pytest.Item]) -> set[pytest.Item]:
             sweeps[item.nodeid.partition("[")[0]].append(item)
     kept: set[pytest.Item] = set()
     for sweep in sweeps.values():
-        some = min(len(sweep), SWEEP)
+        some = 1 if sweep[0].nodeid.partition("::")[0].endswith(DEAR) else min(len(sweep), SWEEP)
         kept.update(sweep[at * (len(sweep) - 1) // max(some - 1, 1)] for at in range(some))
     return kept

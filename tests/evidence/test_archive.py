@@ -111,6 +111,7 @@ def huge(size: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
+@pytest.mark.slow
 def test_bombs_are_refused_before_they_fill_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compress = zstandard.ZstdCompressor().compress
     header = member("././@PaxHeader", tarfile.XHDTYPE)

@@ -97,6 +97,7 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
     return data[:start] + chance.randbytes(chance.randrange(9)) + data[start + chance.randrange(400) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

@@ -92,6 +92,7 @@ def told(incidents: tuple[Incident, ...]) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @needs_hyperscan
 @pytest.mark.usefixtures("often")
 def test_what_is_passed_over_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

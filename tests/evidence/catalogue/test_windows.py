@@ -144,6 +144,7 @@ def test_windows_tell_what_the_whole_tells(case: Path, calm_lines: Sequence[int]
     assert len(found) < len(whole)
 
 
+@pytest.mark.slow
 def test_of_a_healthy_run_only_its_beginning_and_its_end_come(host: Host) -> None:
     size = 3 * LONG
     found = host(run_of(calm(size)), long=LONG).ask(QUERY).value
@@ -156,6 +157,7 @@ def test_of_a_healthy_run_only_its_beginning_and_its_end_come(host: Host) -> Non
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_left_out_is_told_and_longer_than_a_traceback_waits(seed: int, host: Host) -> None:
     chance = random.Random(seed)
