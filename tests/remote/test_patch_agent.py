@@ -363,6 +363,7 @@ class TestTwoFiles:
         return module_path(root, BACKEND), module_path(root, POOL)
 
     @pytest.mark.parametrize("last", ["apply", "rollback"])
+    @pytest.mark.slow
     def test_cut_anywhere(self, root: Path, ledger: Path, paths: tuple[Path, Path], last: str) -> None:
         host = Host()
         tree = host_tree(root, ledger, host)
