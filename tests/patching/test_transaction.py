@@ -316,6 +316,7 @@ def test_an_interpreter_that_answers_nonsense(root: Path, ledger: Path, tmp_path
 def old_interpreters() -> list[str]:
     """Other Pythons of this machine that the agent must run under."""
     found = [shutil.which(f"python3.{minor}") for minor in range(6, 14)]
+    found = [path for path in found if path and "/shims/" not in path]  # pyenv's; those it has follow
     versions = Path(os.environ.get("PYENV_ROOT", "/nowhere")) / "versions"
     found += [str(path) for path in versions.glob("3.*/bin/python")]
     return [path for path in dict.fromkeys(found) if path and _works(path)]
