@@ -11,14 +11,14 @@ import pytest
 QUICK = False
 """Whether this is a run of `pytest --quick`; set before any test is imported."""
 
-SWEEP = 4
+SWEEP = 3
 """Cases that a quick run takes of a test with many parameters, evenly from the first to the last."""
 
 DEAR = (
     "evidence/catalogue/test_windows.py",
     "logs/test_entries.py",
     "logs/test_hostile.py",
-    "logs/test_quoted.py",
+    *("logs/test_quoted.py", "rules/test_cache.py"),
 )
 """Where a quick run takes one case of each test: it costs a second of one core."""
 
@@ -34,7 +34,11 @@ LEFT_OUT = {
         *("patching/test_target.py", "patching/test_transaction.py", "report/test_bugreport.py"),
         *("rules/test_nearest.py", "test_docs_logs.py", "test_readme.py", "test_surroundings.py"),
     ),
-    "a server for each test": ("hosts/test_hostile.py", "hosts/test_host_certificates.py"),
+    "a server for each test": (
+        "hosts/test_hostile.py",
+        "hosts/test_host_certificates.py",
+        "hosts/test_ssh.py",
+    ),
     "figures alone": ("benchmarks",),
 }
 """Where a quick run does not look, by what it would need there."""

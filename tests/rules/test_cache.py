@@ -64,6 +64,7 @@ def test_a_damaged_file_is_made_anew(kept, damage):
     assert file.read_bytes() != damage
 
 
+@pytest.mark.slow
 def test_only_a_few_states_are_kept(kept, own):
     for number in range(8):
         (own / "rule.yaml").write_text(GOOD.replace("a title", "a title" + "x" * number))

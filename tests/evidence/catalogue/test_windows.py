@@ -299,6 +299,7 @@ def step(start: int, *entries: Entry) -> bytes:
     return export({"FROM": cursor(start)}, *told)
 
 
+@pytest.mark.slow
 def test_a_walk_that_was_cut_gives_what_came(tmp_path: Path) -> None:
     steps = [step(at, *run_of(calm(50))) for at in (0, 49, 98)]
     for pack in (zstandard.ZstdCompressor().compress, _gzip, bytes):
