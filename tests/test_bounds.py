@@ -1,4 +1,4 @@
-"""What a quick run leaves out is there, and what it takes of a sweep reaches from its first case to its last."""
+"""A quick run leaves out what is there, and takes of a sweep its first case, its last and some between."""
 
 from __future__ import annotations
 
