@@ -17,7 +17,7 @@ def test_a_new_file_in_a_new_directory(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "new"
     write_atomically(path, b"\x00\xff\n")
     assert path.read_bytes() == b"\x00\xff\n"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(path.parent) == ["new"]
 
 

@@ -155,7 +155,7 @@ def test_ranges_that_are_none(name: str) -> None:
         ),
         ("h.yaml", "hosts: {'a b': }", "not a host name"),
         ("h.yaml", "hosts: {a: {address: '$(touch x)'}}", "is no address"),
-        ("h.yaml", "all: &x {children: {b: *x}}", "deep"),
+        ("h.yaml", "all: &x {children: {b: *x}}", "an alias holds itself"),
         ("h.yaml", "all: {hosts: [a]}", "all.hosts: it is not a mapping"),
         ("h.ini", "[g:nonsense]\na\n", "line 1: [g:nonsense] is not a section"),
         ("h.ini", "a b c\n", "line 1: b is not NAME=VALUE"),

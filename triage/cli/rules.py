@@ -169,7 +169,7 @@ def new(
         raise RefusedError("writing", str(path), "it is there already", "give another --output")
     sources = logs_of(from_case) if from_case is not None else (open_log(from_log or ""),)
     made = draft(id, sources, knowledge(rules))
-    write_atomically(path, made.text.encode())
+    write_atomically(path, made.text.encode(), shared=True)
     print(f"wrote {safe_line(str(path))}")
     for note in made.notes:
         print(f"note: {safe_line(note)}")
@@ -189,9 +189,9 @@ def docs(
 
     found = pages(load_rules(rule_directories(rules)))
     for name, text in found.items():
-        write_atomically(write / name, text.encode())
+        write_atomically(write / name, text.encode(), shared=True)
     for path in write.glob("*.md"):
-        if path.name not in found and GENERATED in path.read_text("utf-8", "replace"):
+        if path.name not in found and path.is_file() and GENERATED in path.read_text("utf-8", "replace"):
             path.unlink()
     print(f"wrote {counted(len(found), 'page')} in {safe_line(str(write))}")
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 MAX_DEPTH = 64  # nothing that is read here is nested deeper; what is, would break whoever walks it
+MAX_CONTAINERS = 2_000_000  # objects and lists; an empty one takes 2 bytes of text and 64 of memory
+MAX_VALUES = 16_000_000
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value that `text` spells. Raises ValueError for what is not JSON, or is nested too deeply."""
+    """The value that `text` spells.
+
+    Raises ValueError for what is not JSON, is nested too deeply, or holds too many values.
+    """
+    if len(text) > MAX_CONTAINERS:
+        _check_size(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     try:
         value = json.loads(text)
     except RecursionError:
@@ -20,6 +29,15 @@ def parse_json(text: str | bytes) -> Any:
         if not level:
             return value
     raise ValueError("it is nested too deeply")
+
+
+def _check_size(data: bytes) -> None:
+    """Before it is read. What stands in strings counts only where a first look finds too much."""
+    for _ in range(2):
+        if data.count(b"[") + data.count(b"{") <= MAX_CONTAINERS and data.count(b",") <= MAX_VALUES:
+            return
+        data = _STRING.sub(b"", data)
+    raise ValueError("it holds too many values")
 
 
 def _children(value: Any) -> list[Any]:

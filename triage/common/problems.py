@@ -74,9 +74,13 @@ def _reason(item: ErrorDetails) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A value as it would stand in a file, cut short."""
+    """A value as it would stand in a file, cut short. No more of it is written than is shown."""
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        for part in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
+            text += part
+            if len(text) > SHOWN:
+                break
     except (TypeError, ValueError, RecursionError):
         return type(value).__name__
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from triage.common.errors import UsageError
+from triage.common.files import open_plain
 from triage.common.problems import problems_of
 from triage.common.yaml import SafeLoader, parse_yaml
 
@@ -42,7 +43,7 @@ def load_mapping(path: Path, what: str, loader: Any = SafeLoader) -> dict[str, A
     """The file's top-level mapping."""
     doing, fix = f"reading {what}", "mend the file and run the command again"
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", fix)

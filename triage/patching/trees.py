@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from triage.common.errors import UsageError
+from triage.common.files import open_plain, read_plain
 from triage.common.json import parse_json
 from triage.engines import ENGINES
 from triage.evidence.model import Unanswered
@@ -56,7 +57,7 @@ def _places(directory: Path) -> Iterator[Path]:
 def _checkout(said: Path) -> Path | None:
     """Where an editable distribution comes from, by what its installer wrote down (PEP 610)."""
     try:
-        document = parse_json(said.read_bytes()[: 1 << 16])
+        document = parse_json(read_plain(said, 1 << 16))
         url = urlsplit(str(document["url"]))
         editable = document["dir_info"]["editable"] is True
     except (OSError, ValueError, KeyError, TypeError):
@@ -81,7 +82,7 @@ class DirectoryTree:
         stem = self.root.joinpath(*module.split("."))
         for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
             try:
-                with path.open("rb") as file:
+                with open_plain(path) as file:
                     data = file.read(MAX_BYTES + 1)
             except (FileNotFoundError, NotADirectoryError):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import Any, BinaryIO
 
 from triage.common.commands import NextCommand, command
 from triage.common.errors import RefusedError, UnreachableError, UsageError
-from triage.common.files import name_for, state_directory, write_atomically
+from triage.common.files import MAX_JSON, name_for, read_plain, state_directory, write_atomically
+from triage.common.json import parse_json
 from triage.playbook.model import Playbook, StepOutcome
 
 SCHEMA = "triage.progress/1"
@@ -59,7 +61,8 @@ class Progress:
         path = self.path.with_suffix(".lock")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = path.open("wb")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.fdopen(os.open(path, flags, 0o600), "wb")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
@@ -78,14 +81,14 @@ class Progress:
         plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
         steps = TypeAdapter(list[StepOutcome]).dump_python(plain, mode="json")
         data = json.dumps({"schema": SCHEMA, "of": self._of, "steps": steps}).encode()
-        write_atomically(self.path, data, mode=0o600)
+        write_atomically(self.path, data)
 
     def read(self) -> tuple[StepOutcome, ...]:
         """What was done before. Raises UsageError where no run of this kind was interrupted."""
         from pydantic import TypeAdapter, ValidationError
 
         try:
-            found = json.loads(self.path.read_bytes())
+            found = parse_json(read_plain(self.path, MAX_JSON))
             if found["schema"] != SCHEMA or found["of"] != self._of:
                 raise self._unfit("the run that was interrupted had other steps or variables")
             return TypeAdapter(tuple[StepOutcome, ...]).validate_python(found["steps"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from triage.common.cache import cache_path, keep
+from triage.common.files import MAX_JSON, read_plain
 from triage.engines import ENGINES
 from triage.rules import schema
 from triage.rules.base import CHECKED
@@ -19,8 +20,8 @@ _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 def recall(files: Sequence[Path]) -> tuple[Rule, ...] | None:
     """The rules of exactly these files in their present state; None where they are not kept."""
     try:
-        return _RULES.validate_json(_path(files).read_bytes(), context=CHECKED)
-    except (OSError, ValidationError):
+        return _RULES.validate_json(read_plain(_path(files), MAX_JSON), context=CHECKED)
+    except (OSError, ValueError):
         return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from triage.common.errors import TriageError
-from triage.common.files import write_atomically
+from triage.common.files import open_plain, write_atomically
 from triage.patching.model import Site, SourceFile
 from triage.scan import model, prefilter, shapes, staged
 from triage.scan.model import ScanFinding
@@ -76,7 +76,7 @@ def _read(path: Path) -> Mapping[str, list[_Row] | str]:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             return {}

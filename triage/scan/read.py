@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from triage.common.files import open_plain
 from triage.patching.model import SourceFile
 from triage.patching.source import MAX_BYTES
 from triage.patching.transaction import HostTree
@@ -30,7 +31,7 @@ def from_directory(root: Path, package: str) -> Sources:
     for path in _python_files(root / package):
         looked += 1
         try:
-            with open(path, "rb") as file:
+            with open_plain(path) as file:
                 data = file.read(MAX_BYTES + 1)
         except OSError as error:
             unread.append((path, error.strerror or str(error)))

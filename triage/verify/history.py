@@ -12,11 +12,12 @@ from urllib.parse import unquote
 
 from triage.common.commands import command
 from triage.common.errors import UnreachableError, UsageError
-from triage.common.files import name_for, state_directory, write_atomically
+from triage.common.files import name_for, open_plain, read_plain, state_directory, write_atomically
 from triage.common.json import parse_json
 from triage.verify.model import Verification
 
 SCHEMA = "triage.verification/1"
+MAX_FILE = 1 << 30  # bytes that are read of one
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer result is stored without its single requests
 
 
@@ -54,9 +55,9 @@ class History:
         """All results, oldest first; nothing where there is no file. Raises UnreachableError."""
         path = self.path(host, deployment)
         try:
-            with path.open("rb") as file:
+            with open_plain(path) as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
-                lines = file.read().split(b"\n")[:-1]
+                lines = file.read(MAX_FILE).split(b"\n")[:-1]
         except FileNotFoundError:
             return
         except OSError as error:
@@ -78,10 +79,10 @@ class History:
         """The `at` of the baseline, "" where none is pinned. Raises UnreachableError."""
         path = self._pin(host, deployment)
         try:
-            return path.read_text().strip()
+            return read_plain(path, 1000).decode().strip()
         except FileNotFoundError:
             return ""
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise UnreachableError("read the baseline in", str(path), str(error), f"rm {path}") from None
 
     def lost_baseline(self, host: str, deployment: str) -> Iterator[str]:

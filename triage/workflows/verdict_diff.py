@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.common.errors import TriageError, UnreachableError, UsageError
+from triage.common.files import read_plain
 from triage.common.json import parse_json
 from triage.workflows.replay import Expected, Replayed, Score, diagnose_case, expectation
 
@@ -102,13 +103,15 @@ def from_result(path: Path, cases: Iterable[Path]) -> dict[str, Found]:
 def _read(path: Path) -> dict[str, Any]:
     doing, next = "comparing with", "triage replay DIR --format json > RESULT"
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(doing, str(path), f"it is larger than {MAX_BYTES} bytes", next)
-        value = parse_json(path.read_bytes())
+        data = read_plain(path, MAX_BYTES)
+    except ValueError as error:
+        raise UsageError(doing, str(path), f"it is {error}", next) from None
     except OSError as error:
         raise UnreachableError(
             doing, str(path), error.strerror or str(error), f"ls -l {path.parent}"
         ) from None
+    try:
+        value = parse_json(data)
     except ValueError:
         raise UsageError(doing, str(path), "it is neither a directory nor JSON", next) from None
     if not isinstance(value, dict):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triage.common.errors import TriageError, UnreachableError, UsageError
-from triage.common.files import write_atomically
+from triage.common.files import open_plain, write_atomically
 
 SUFFIX = ".tar.zst"
 MAX_FILES = 10_000
@@ -70,7 +70,7 @@ def pack(directory: Path, archive: Path) -> None:
         for path in sorted(directory.rglob("*")):
             if path.is_file() and not path.is_symlink():
                 info = tarfile.TarInfo(path.relative_to(directory).as_posix())
-                info.size = path.stat().st_size
+                info.size, info.mode = path.stat().st_size, 0o600
                 with path.open("rb") as file:
                     tar.addfile(info, file)
     write_atomically(archive, told.getvalue())
@@ -82,7 +82,7 @@ def unpack(archive: Path, into: Path) -> None:
 
     try:
         with (
-            archive.open("rb") as file,
+            open_plain(archive) as file,
             zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(file) as stream,
         ):
             _unpack(_Bounded(stream), into, archive)

@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.common.files import create, read_plain
 from triage.common.json import parse_json
 from triage.common.problems import problems_of
 from triage.evidence.cases import archive
@@ -142,6 +144,7 @@ def write_case(
                 return
             _keep_others(case, built)
             if case.exists():
+                _keep_modes(case, built)
                 os.rename(case, Path(scratch) / "old")
             os.rename(built, case)
     except OSError as error:
@@ -249,7 +252,8 @@ def _without_source(recorded: Recorded) -> Recorded:
 def _write_bundle(
     built: Path, recorded: Iterable[Recorded], unit: str, log: LogSource | None, created: str
 ) -> None:
-    (built / ANSWERS).mkdir(parents=True)
+    built.mkdir(mode=0o700)
+    (built / ANSWERS).mkdir(mode=0o700)
     taken: set[str] = set()
     answers = []
     for each in recorded:
@@ -257,7 +261,7 @@ def _write_bundle(
         if each.text is not None:
             file = f"{ANSWERS}/{_file_name(each.key, taken)}"
             data = each.text.encode("utf-8", "surrogateescape")
-            (built / file).write_bytes(data)
+            _write(built / file, data)
         answers.append(
             _Answer(
                 key=each.key,
@@ -273,7 +277,7 @@ def _write_bundle(
     told = None
     if log is not None:
         said = bytes(log.data)
-        (built / LOG).write_bytes(said)
+        _write(built / LOG, said)
         told = _Log(
             name=log.name,
             sha256=hashlib.sha256(said).hexdigest(),
@@ -285,7 +289,20 @@ def _write_bundle(
         schema=SCHEMA, minor=MINOR, created=created, unit=unit, log=told, answers=tuple(answers)
     )
     text = manifest.model_dump_json(by_alias=True, indent=1, exclude_defaults=True)
-    (built / MANIFEST).write_text(f"{text}\n", "utf-8")
+    _write(built / MANIFEST, f"{text}\n".encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    with os.fdopen(create(path), "wb") as file:
+        file.write(data)
+
+
+def _keep_modes(old: Path, new: Path) -> None:
+    """A case that is written anew is for whom the old one was."""
+    for path in (new, *new.rglob("*")):
+        before = old / path.relative_to(new)
+        if not before.is_symlink() and before.exists() and before.is_dir() == path.is_dir():
+            path.chmod(stat.S_IMODE(before.stat().st_mode) & 0o777)
 
 
 def _redacted(text: str) -> dict[str, int]:
@@ -432,8 +449,8 @@ def _read_bounded(path: Path, limit: int, what: str) -> bytes:
             or (path.parent.name == ANSWERS and path.parent.is_symlink())
         ):
             raise UsageError("reading the case", str(path), f"{what}: there is no such plain file", AGAIN)
-        if path.stat().st_size > limit:
-            raise UsageError("reading the case", str(path), f"{what}: larger than {limit} bytes", AGAIN)
-        return path.read_bytes()
+        return read_plain(path, limit)
+    except ValueError as error:
+        raise UsageError("reading the case", str(path), f"{what}: {error}", AGAIN) from None
     except OSError as error:
         raise UsageError("reading the case", str(path), f"{what}: {error.strerror or error}", AGAIN) from None

@@ -19,15 +19,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from triage.common.errors import UsageError
+from triage.common.files import open_plain
 from triage.hosts.inventory.ansible_variables import Loader, beside, known
-from triage.hosts.inventory.inventory import ALL, YAML_ENDINGS, HostGroup, broken, expand
+from triage.hosts.inventory.inventory import ALL, MAX_NAME, YAML_ENDINGS, HostGroup, Names, broken
 
 MAX_BYTES = 4 * 1024 * 1024
+MAX_LINE = 16 * 1024
 MAX_DEPTH = 16  # groups in groups; a YAML alias can hold itself
 MAX_FILES = 1000
 IGNORED = (".orig", ".cfg", ".retry", ".bak", ".pyc", ".pyo", ".rst", ".md", ".txt", ".swp")  # in a directory
@@ -88,6 +91,8 @@ def _read_ini(path: Path, made: _Made) -> None:
         if not text or text[0] in "#;":
             continue
         where = f"line {number}"
+        if len(text) > MAX_LINE:
+            raise broken(path, where, f"it is longer than {MAX_LINE} characters")
         if text.startswith("["):
             match = _SECTION.fullmatch(text)
             if match is None or match[2] not in (None, "vars", "children"):
@@ -115,9 +120,11 @@ def _read_yaml(path: Path, made: _Made) -> None:
     data = load_mapping(path, "inventory", Loader)
     if not _looks_so(data):
         raise broken(path, "top level", "these are not groups as Ansible has them")
-    waiting = [(name, str(name), body) for name, body in data.items()]
+    waiting = deque((name, str(name), body) for name, body in data.items())
     while waiting:
-        name, where, body = waiting.pop(0)
+        name, where, body = waiting.popleft()
+        if len(str(name)) > MAX_NAME:
+            raise broken(path, where[:60], f"a name of more than {MAX_NAME} characters")
         if where.count(".children.") > MAX_DEPTH:
             raise broken(path, where[:60], f"groups in groups, more than {MAX_DEPTH} deep")
         if not isinstance(body or {}, dict) or not {"hosts", "children", "vars"} >= set(body or {}):
@@ -142,6 +149,7 @@ class _Made:
     """What has been read so far."""
 
     def __init__(self) -> None:
+        self._names = Names()
         self._hosts: dict[str, dict[str, Any]] = {}
         self._members: dict[str, dict[str, None]] = {}
         self._children: dict[str, dict[str, None]] = {}
@@ -167,7 +175,7 @@ class _Made:
         settings = {"port": int(match[2])} if match else {}
         settings.update(known(path, where, variables))
         try:
-            for name in expand(match[1] if match else pattern):
+            for name in self._names.expand(match[1] if match else pattern):
                 self._hosts.setdefault(name, {}).update(settings)
                 self._members[group][name] = None
         except ValueError as error:
@@ -200,7 +208,7 @@ class _Made:
 def _lines(path: Path) -> list[str]:
     doing, next = ("reading inventory", str(path)), f"ls -l {path}"
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(*doing, error.strerror or str(error), next) from None

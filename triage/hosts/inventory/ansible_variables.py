@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from triage.common.files import open_plain
+from triage.common.yaml import SafeLoader
 from triage.hosts.inventory.inventory import ARGUMENTS, REFUSED, VAULT, broken
 from triage.hosts.ssh.arguments import why_not
 
@@ -47,7 +47,7 @@ VALUES_THAT_HOLD = {
 SECRETS = ("pass", "password", "passphrase")
 
 
-class Loader(yaml.SafeLoader):
+class Loader(SafeLoader):  # type: ignore[misc]
     """What is encrypted, or a template, is not read here."""
 
 
@@ -122,7 +122,7 @@ def _mapping(path: Path) -> Mapping[str, Any]:
     from triage.common.yaml_files import MAX_BYTES, load_mapping
 
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(MAX_BYTES)
     except OSError:
         data = b""

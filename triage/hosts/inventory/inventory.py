@@ -22,6 +22,7 @@ import contextlib
 import difflib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,9 +31,12 @@ from typing import Any
 
 from triage.common.commands import command
 from triage.common.errors import UsageError
+from triage.common.files import open_plain
 
 ALL = "all"
-MAX_HOSTS = 10_000
+MAX_HOSTS = 10_000  # of one range
+MAX_NAMES = 500_000  # of hosts in groups, those of their children among them
+MAX_NAME = 256  # characters
 YAML_ENDINGS = (".yaml", ".yml")
 REFUSED = "!"  # before the name of a setting: why it cannot be told, "" where it can
 VAULT = b"$ANSIBLE_VAULT"
@@ -150,7 +154,7 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def _is_encrypted(path: Path) -> bool:
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), open_plain(path) as file:
         return file.read(len(VAULT)) == VAULT
     return False
 
@@ -169,10 +173,12 @@ def build(
     for name, group in groups.items():
         for child in group.children:
             if child not in groups:
-                raise broken(path, f"{name}.children", f"there is no group {child}{_near(child, groups)}")
+                raise broken(
+                    path, f"{name}.children", f"there is no group {child[:80]}{_near(child, groups)}"
+                )
         for host in group.hosts:
             if host not in hosts:
-                raise broken(path, f"{name}.hosts", f"there is no host {host}{_near(host, hosts)}")
+                raise broken(path, f"{name}.hosts", f"there is no host {_near(host, hosts)}")
     for name, service in services.items():
         for each in service.hosts:
             if each not in hosts and each not in groups and each != ALL:
@@ -181,11 +187,15 @@ def build(
         if not re.fullmatch(NAME, name):
             raise broken(path, name[:60], "this is not a host name")
     depth = _depths(path, groups)
-    members = {name: _members(name, groups) for name in groups}
+    members = _members(path, groups)
+    memberships: dict[str, list[str]] = {}
+    for group_name, inside in members.items():
+        for name in inside:
+            memberships.setdefault(name, []).append(group_name)
     of_all = groups.get(ALL, HostGroup())
     found = {}
     for name, own in hosts.items():
-        around = sorted((each for each in members if name in members[each]), key=lambda n: (depth[n], n))
+        around = sorted(memberships.get(name, ()), key=lambda n: (depth[n], n))
         merged = dict(of_all.settings)
         for each in around:
             merged.update(groups[each].settings)
@@ -204,8 +214,25 @@ def build(
     return Inventory(found, {name: tuple(each) for name, each in members.items() if name != ALL}, services)
 
 
+class Names:
+    """Expands the names of one file, all of them together no more than `MAX_NAMES`."""
+
+    def __init__(self) -> None:
+        self._left = MAX_NAMES
+
+    def expand(self, name: str) -> Iterator[str]:
+        """As `expand`."""
+        for each in expand(name):
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError(f"with it the file names more than {MAX_NAMES} hosts")
+            yield each
+
+
 def expand(name: str) -> Iterator[str]:
     """`gpu[01:03]` -> gpu01, gpu02, gpu03; `n[a:c]` and steps (`[0:8:2]`) too. Raises ValueError."""
+    if len(name) > MAX_NAME:
+        raise ValueError(f"it is longer than {MAX_NAME} characters")
     match = _RANGE.search(name)
     if match is None:
         yield name
@@ -241,29 +268,50 @@ def _parts(words: str) -> list[str]:
         raise UsageError("choosing hosts", repr(words), str(error), command("hosts list")) from None
 
 
-def _members(name: str, groups: Mapping[str, HostGroup]) -> dict[str, None]:
-    """The hosts of a group and of all its children, in order; a dict as an ordered set."""
-    found = dict.fromkeys(groups[name].hosts)
-    for child in groups[name].children:
-        found.update(_members(child, groups))
-    return found
+def _members(path: Path, groups: Mapping[str, HostGroup]) -> dict[str, dict[str, None]]:
+    """The hosts of each group and of all its children, in order; a dict as an ordered set."""
+    found: dict[str, dict[str, None]] = {}
+    count = 0
+    for name in reversed(_from_outside(groups)):
+        inside = dict.fromkeys(groups[name].hosts)
+        for child in groups[name].children:
+            inside.update(found[child])
+            count += len(found[child])
+        found[name] = inside
+        count += len(inside)
+        if count > 4 * MAX_NAMES:
+            raise broken(path, name[:60], "with it the groups hold too many hosts")
+    return {name: found[name] for name in groups}
 
 
 def _depths(path: Path, groups: Mapping[str, HostGroup]) -> Mapping[str, int]:
     """How many groups each lies in at most. Raises UsageError where one lies in itself."""
     depth = dict.fromkeys(groups, 0)
-    for _ in range(len(groups) + 1):
-        changed = False
-        for name, group in groups.items():
-            for child in group.children:
-                if depth[child] <= depth[name]:
-                    depth[child], changed = depth[name] + 1, True
-        if not changed:
-            return depth
-    deepest = max(depth, key=lambda name: depth[name])
-    raise broken(path, deepest, "it is, through its children, a child of itself")
+    order = _from_outside(groups)
+    for name in order:
+        for child in groups[name].children:
+            depth[child] = max(depth[child], depth[name] + 1)
+    if len(order) < len(groups):
+        known = set(order)
+        within = next(name for name in groups if name not in known)
+        raise broken(path, within[:60], "it is, through its children, a child of itself")
+    return depth
+
+
+def _from_outside(groups: Mapping[str, HostGroup]) -> list[str]:
+    """Each group before its children; those that lie in themselves, and what lies in them, are left out."""
+    around = Counter(child for group in groups.values() for child in group.children)
+    found = [name for name in groups if not around[name]]
+    for name in found:
+        for child in groups[name].children:
+            around[child] -= 1
+            if not around[child]:
+                found.append(child)
+    return found
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"; is it {near[0]}?" if near else ""
+    """The name, and one like it that there is."""
+    few = itertools.islice((each for each in known if len(each) <= 80), 2000)
+    near = difflib.get_close_matches(name, few, 1) if len(name) <= 80 else ()
+    return f"{name[:80]}; is it {near[0]}?" if near else name[:80]

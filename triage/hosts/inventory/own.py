@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from triage.common.yaml_files import load_model
-from triage.hosts.inventory.inventory import HostGroup, InventoryService, broken, expand
+from triage.hosts.inventory.inventory import HostGroup, InventoryService, Names, broken
 
 
 class _Entry(BaseModel):
@@ -51,14 +51,15 @@ def read(
 ) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup], dict[str, InventoryService]]:
     """Hosts with their settings, groups and deployments. Raises UsageError that names the key."""
     file = load_model(path, _File, "inventory")
+    all_names = Names()
     hosts: dict[str, Mapping[str, Any]] = {
         name: settings.model_dump(exclude_unset=True)
         for key, settings in file.hosts.items()
-        for name in _expanded(path, f"hosts.{key}", (key,))
+        for name in _expanded(path, f"hosts.{key}", (key,), all_names)
     }
     groups = {
         name: HostGroup(
-            _expanded(path, f"groups.{name}.hosts", group.hosts),
+            _expanded(path, f"groups.{name}.hosts", group.hosts, all_names),
             group.children,
             group.vars.model_dump(exclude_unset=True),
         )
@@ -68,14 +69,14 @@ def read(
         raise broken(path, "groups.all", "every host is in it; settings of every host stand below `vars`")
     groups["all"] = HostGroup(tuple(hosts), tuple(groups), file.vars.model_dump(exclude_unset=True))
     services = {
-        name: InventoryService(_expanded(path, f"deployments.{name}.hosts", item.hosts), item.unit)
+        name: InventoryService(_expanded(path, f"deployments.{name}.hosts", item.hosts, all_names), item.unit)
         for name, item in file.deployments.items()
     }
     return hosts, groups, services
 
 
-def _expanded(path: Path, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+def _expanded(path: Path, key: str, names: tuple[str, ...], all_names: Names) -> tuple[str, ...]:
     try:
-        return tuple(each for name in names for each in expand(name))
+        return tuple(each for name in names for each in all_names.expand(name))
     except ValueError as error:
         raise broken(path, key, str(error)) from None

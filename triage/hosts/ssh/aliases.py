@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from triage.common.errors import UsageError
+from triage.common.files import read_plain
 
+MAX_BYTES = 16 << 20
 _DEPTH = 16  # of Include, as in OpenSSH
 
 
@@ -30,7 +32,7 @@ def aliases(ssh_config: Path | None) -> tuple[str, ...]:
 def _named(path: Path, depth: int) -> Iterator[str]:
     if depth > _DEPTH:
         raise ValueError(f"Include is nested more than {_DEPTH} deep at {path}")
-    for line in path.read_text("utf-8", "replace").splitlines():
+    for line in read_plain(path, MAX_BYTES).decode("utf-8", "replace").splitlines():
         key, *rest = re.split(r"[\s=]+", line.strip(), maxsplit=1)
         if key.lower() not in ("host", "include"):
             continue

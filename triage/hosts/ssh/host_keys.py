@@ -17,10 +17,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from triage.common.errors import RefusedError, UnreachableError
+from triage.common.files import read_plain
 from triage.hosts.options import HostKeyPolicy
 from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.tokens import expanded, tokens_of
 
+MAX_BYTES = 256 << 20  # of known hosts
 PATIENCE = 20.0  # seconds for a KnownHostsCommand
 # It is asked which keys are known, not whether one is: that key is not known yet.
 _OF_COMMAND = {"I": "ORDER", "t": "NONE", "K": "NONE", "f": "NONE"}
@@ -155,9 +157,13 @@ def _told(target: SshTarget) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        return read_plain(path, MAX_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
+    except ValueError as error:
+        raise UnreachableError(
+            "reading", f"the known hosts in {path}", f"it is {error}", f"ls -l {path}"
+        ) from None
     except OSError as error:
         raise UnreachableError(
             "reading", f"the known hosts in {path}", error.strerror or str(error), f"ls -l {path}"

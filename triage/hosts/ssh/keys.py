@@ -18,6 +18,7 @@ from typing import Any
 import paramiko
 from paramiko.agent import AgentSSH
 
+from triage.common.files import open_plain
 from triage.hosts.options import Ask
 from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.host_certificates import ENDING, PARTS
@@ -131,7 +132,7 @@ def _load(path: Path, ask: Ask | None, secret: str = "") -> paramiko.PKey | str:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return file.read(MAX_BYTES)
     except OSError:
         return b""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import paramiko
 
+from triage.common.files import open_plain
 from triage.hosts.ssh.host_certificates import DAMAGE, read
 from triage.hosts.ssh.keys import key_of
 
@@ -24,7 +25,7 @@ def is_revoked(file: Path, key: bytes, certificate: bytes = b"") -> bool:
     Raises ValueError, with the reason, where that cannot be told.
     """
     try:
-        with file.open("rb") as opened:
+        with open_plain(file) as opened:
             data = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from None

@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from triage.common.errors import UsageError
+from triage.common.files import read_plain
 
+MAX_BYTES = 16 << 20
 PATIENCE = 20.0  # seconds; `Match exec` and names that are made canonical may take some
 NEED_SSH = ("match", "include", "tag", "canonicalizehostname")
 MOST = {"port": 65535, "connecttimeout": 10**6, "serveraliveinterval": 10**6}  # of what is a number
@@ -86,7 +88,7 @@ def _of_file(host: str, user: str, port: int, path: Path) -> Settings:
     import paramiko
 
     try:
-        text = path.read_text("utf-8", "replace") if path.exists() else ""
+        text = read_plain(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
         _refuse_what_needs_ssh(text)
         given = f"Host *\n{f'User {user}' if user else ''}\n{f'Port {port}' if port else ''}\n"
         found = paramiko.SSHConfig.from_text(given + text).lookup(host)

@@ -22,6 +22,7 @@ from pathlib import Path
 from triage.common.cache import cache_path, keep
 from triage.common.config import load_config
 from triage.common.errors import UsageError
+from triage.common.files import MAX_JSON, read_plain
 from triage.logs.faults import fault_lines
 from triage.logs.faults.fault_lines import FaultLine
 from triage.logs.faults.weight import Weight
@@ -47,7 +48,7 @@ def load_lines(extra: Iterable[Path] = ()) -> tuple[FaultLine, ...]:
     )
     path = cache_path("lines", (*shapes, *files))
     try:
-        known = json.loads(path.read_bytes())
+        known = json.loads(read_plain(path, MAX_JSON))
         return tuple(FaultLine(**{**each, "weight": Weight(each["weight"])}) for each in known)
     except (OSError, ValueError, TypeError, KeyError):
         pass  # not kept, or damaged

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from triage.common.errors import UnreachableError, UsageError
+from triage.common.files import open_plain
 from triage.logs.model import LogSource
 from triage.logs.reading.content import Content, Stored, blocks, is_utf16
 
@@ -42,7 +43,7 @@ def open_log(path: str, limit: int = LIMIT) -> LogSource:
     try:
         if place.is_dir():
             raise UsageError(doing, path, "it is a directory", f"name one file of it: ls {path}")
-        with nullcontext(sys.stdin.buffer) if path == "-" else place.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open_plain(place) as file:
             raw = cast("io.BufferedReader", file if hasattr(file, "peek") else io.BufferedReader(file))
             if raw.peek(8).startswith(JOURNAL):
                 there = shlex.quote(path) if path != "-" else "FILE.journal"

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from triage.common.files import open_plain
 from triage.engines import ENGINES
 from triage.logs import facts, formats
 from triage.logs.faults import dumps, lines, traceback
@@ -125,7 +126,7 @@ def _built(hyperscan: Any, expressions: dict[int, str]) -> Any:
 def _kept(hyperscan: Any, path: Path) -> Any:
     """The database as it was kept, if it is our own, whole, and made for this processor."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             told = os.fstat(file.fileno())
             if told.st_uid != os.geteuid() or told.st_mode & 0o022:
                 return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from triage.common.errors import RefusedError, UnreachableError
+from triage.common.files import resolved
 from triage.logs.model import LogSource
 from triage.logs.ranks import name_of
 from triage.logs.reading.content import Content, as_utf8, blocks, rows
@@ -34,27 +34,28 @@ def split_ranks(sources: Iterable[LogSource], directory: Path) -> Mapping[str, i
     Oldest line first. A line that two ranks tore is in the files of both. `directory` is made whole or not at
     all. Raises RefusedError when something is in it, UnreachableError when it cannot be written.
     """
-    place = Path(os.path.realpath(directory))
     try:
+        place = resolved(directory)
         if place.exists() and not (place.is_dir() and not any(place.iterdir())):
             raise RefusedError(
                 "splitting into", str(directory), "something is there", "name another directory"
             )
         place.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+        work = place.parent / f".{place.name}.{os.urandom(6).hex()}"
+        work.mkdir()
         try:
             files = _Files(work)
             for source in sources:
                 _split(source, files)
             files.flush()
-            work.chmod(0o755)
             work.rename(place)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise
     except OSError as error:
-        happened = error.strerror or str(error)
-        raise UnreachableError("splitting into", str(directory), happened, f"ls -ld {place.parent}") from None
+        raise UnreachableError(
+            "splitting into", str(directory), error.strerror or str(error), f"ls -ld {directory.parent}"
+        ) from None
     return files.lines
 
 

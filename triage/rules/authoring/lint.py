@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from triage.common.errors import UsageError
-from triage.common.yaml import SafeLoader
-from triage.common.yaml_files import InvalidFile, load_model
+from triage.common.files import read_plain
+from triage.common.yaml import compose_yaml
+from triage.common.yaml_files import MAX_BYTES, InvalidFile, load_model
 from triage.rules.load import rule_files
 from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule, Signature
@@ -152,7 +153,7 @@ def _mark(signature: Signature) -> str:
 
 def _twice(path: Path) -> Iterator[str]:
     """Keys that stand twice in one mapping, which YAML readers pass over in silence."""
-    pending: list[tuple[str, Any]] = [("", yaml.compose(path.read_text("utf-8"), Loader=SafeLoader))]
+    pending: list[tuple[str, Any]] = [("", compose_yaml(read_plain(path, MAX_BYTES).decode("utf-8-sig")))]
     visited: set[int] = set()
     while pending:
         where, node = pending.pop()

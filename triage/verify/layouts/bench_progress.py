@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.common.errors import UnreachableError
-from triage.common.files import name_for, state_directory, write_atomically
+from triage.common.files import MAX_JSON, name_for, read_plain, state_directory, write_atomically
 from triage.common.json import parse_json
 
 SCHEMA = "triage.bench/1"
@@ -29,7 +29,7 @@ class BenchProgress:
         """What cannot be kept is no reason to stop what is measured."""
         names = ", ".join(layout["name"] for layout in document["layouts"])
         try:
-            write_atomically(self.path, json.dumps(document).encode(), mode=0o600)
+            write_atomically(self.path, json.dumps(document).encode())
             self._told = f"; what {names} did is in {self.path}"
         except UnreachableError as error:
             self._told = f"; what {names} did could not be kept: {error}"
@@ -37,7 +37,7 @@ class BenchProgress:
     def rates(self) -> dict[str, float]:
         """The decode rates that were measured, by layout; empty where nothing was."""
         try:
-            document = parse_json(self.path.read_bytes())
+            document = parse_json(read_plain(self.path, MAX_JSON))
             if document["schema"] != SCHEMA:
                 return {}
             found = {str(each["name"]): each["decode_rate"] for each in document["layouts"]}
