@@ -423,6 +423,35 @@ class TestTwoFiles:
         assert [path.read_bytes() for path in paths] == new
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account too")
+def test_a_stranger_holds_nobody_up(tree: HostTree, root: Path, path: Path, tmp_path: Path) -> None:
+    """Not by the directory of the package, which everybody can open, and not by the ledger's own lock."""
+    for above in path.parents:
+        if len(above.parts) > 2:
+            above.chmod(0o755)
+    change = send(tree, "a", (path, OLD + b"# one\n"))
+    (lock,) = (found for found in tmp_path.rglob("lock") if found.is_file())
+    hold = """
+import fcntl, os, sys, time
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for name in sys.argv[1:]:
+    try:
+        fcntl.flock(os.open(name, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print("held", end=" ")
+    except OSError as error:
+        print(type(error).__name__, end=" ")
+print(flush=True)
+time.sleep(60)
+"""
+    argv = [sys.executable, "-c", hold, str(path.parent), str(lock)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == b"held PermissionError \n"
+        tree.agent.ask("rolling back", change, op="rollback", change=change, by="me")
+        stranger.kill()
+    assert path.read_bytes() == OLD
+
+
 def test_two_whose_ledgers_are_two_do_not_change_one_directory_at_once(
     tree: HostTree, root: Path, path: Path, tmp_path: Path
 ) -> None:

@@ -58,8 +58,18 @@ def _check_plain(found: os.stat_result, path: str | os.PathLike[str]) -> None:
 def read_plain(path: str | os.PathLike[str], limit: int) -> bytes:
     """What a regular file holds. Raises OSError, and ValueError for more than `limit` bytes."""
     with open_plain(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        return read_all(file, limit)
+
+
+def read_all(file: BinaryIO, limit: int) -> bytes:
+    """As `read_plain`, of a file that is open; bit by bit, as to ask for many bytes takes their memory."""
+    size = os.fstat(file.fileno()).st_size
+    parts, left = [], limit + 1 if size <= limit else 0
+    while left > 0 and (part := file.read(min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    data = b"".join(parts)
+    if size > limit or len(data) > limit:
         raise ValueError(f"larger than {limit >> 20} MiB" if limit >> 20 else f"larger than {limit} bytes")
     return data
 

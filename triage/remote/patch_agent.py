@@ -194,8 +194,9 @@ class Ledger:
         """Hold the ledger alone. Raises Refused when another run does."""
         make_directory(self.changes)
         path = os.path.join(self.directory, "lock")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            os.fchmod(fd, 0o600)  # whoever can open it can hold it
             try:
                 with naming(path):
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -449,10 +450,39 @@ def alone(paths: "set[str]") -> "Iterator[None]":
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Refused("locked", "it changes files in " + directory) from None
+                if is_held_by_one_of_us(fd, directory):
+                    raise Refused("locked", "it changes files in " + directory) from None
             except OSError:
                 continue  # a file system on which a directory cannot be locked
         yield
+
+
+def is_held_by_one_of_us(fd: "int", directory: "str") -> "bool":
+    """Whether root, this account or the one that owns the directory locks it; everybody who sees it can."""
+    ours = {0, os.geteuid(), account_of(directory)[0]}
+    inode = os.fstat(fd).st_ino
+    with open("/proc/locks", encoding="ascii", errors="replace") as table:
+        locks = [line.split() for line in table]
+    for fields in locks:
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{fields[4]}").st_uid in ours and has_open(fields[4], fd):
+                    return True
+    return False
+
+
+def has_open(pid: "str", fd: "int") -> "bool":
+    """Whether a process has the same file open, as far as may be seen: its number may be that of another."""
+    place = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(place)
+    except PermissionError:
+        return True
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(os.path.join(place, name)), os.fstat(fd)):
+                return True
+    return False
 
 
 def apply(request: "Json") -> "Json":

@@ -12,12 +12,12 @@ from urllib.parse import unquote
 
 from triage.common.commands import command
 from triage.common.errors import UnreachableError, UsageError
-from triage.common.files import name_for, open_plain, read_plain, state_directory, write_atomically
+from triage.common.files import name_for, open_plain, read_all, read_plain, state_directory, write_atomically
 from triage.common.json import parse_json
 from triage.verify.model import Verification
 
 SCHEMA = "triage.verification/1"
-MAX_FILE = 1 << 30  # bytes that are read of one
+MAX_FILE = 1 << 29  # bytes that are read of one
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer result is stored without its single requests
 
 
@@ -57,13 +57,12 @@ class History:
         try:
             with open_plain(path) as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
-                lines = file.read(MAX_FILE).split(b"\n")[:-1]
+                lines = read_all(file, MAX_FILE).split(b"\n")[:-1]
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise UnreachableError(
-                "read the results in", str(path), error.strerror or str(error), f"ls -l {path}"
-            ) from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UnreachableError("read the results in", str(path), why, f"ls -l {path}") from None
         for line in lines:
             result = _decoded(line)
             if result is not None:
