@@ -8,8 +8,9 @@ import lzma
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -148,3 +149,39 @@ def test_a_file_of_journald_says_how_it_is_read(
         open_log(path)
     there = "'my logs/system.journal'" if path != "-" else "FILE.journal"
     assert caught.value.next.startswith(f"journalctl --file {there} --all -o short-iso-precise | triage ")
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
+def test_a_bomb_is_refused_before_it_fills_a_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A gigabyte of nothing, in files of 1 MB (gzip), 150 kB (xz) and 100 kB (zstd)."""
+    import zstandard
+
+    path = tmp_path / f"a.log.{kind}"
+    chunk = b"\0" * (1 << 20)
+    with path.open("wb") as file:
+        if kind == "gz":
+            packed: Any = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1)
+        else:
+            packed = lzma.LZMAFile(file, "wb", preset=0) if kind == "xz" else zstandard.open(file, "wb")  # noqa: SIM115
+        with packed:
+            for _ in range(1024 if kind != "gz" else 256):
+                packed.write(chunk)
+    if kind == "gz":  # whose best is a thousandth
+        monkeypatch.setattr(load, "RATIO", 100)
+    spooled: list[int] = []
+    real = load._copy
+
+    def copied(chunks: Iterator[bytes], spool: IO[bytes], limit: int) -> bool:
+        try:
+            return real(chunks, spool, limit)
+        finally:
+            spooled.append(spool.tell())
+
+    monkeypatch.setattr(load, "_copy", copied)
+    with pytest.raises(UsageError, match="times its size, as no log does"):
+        open_log(str(path))
+    assert spooled
+    assert spooled[0] <= load.FREELY + load.RATIO * path.stat().st_size
+    assert spooled[0] < 200 << 20

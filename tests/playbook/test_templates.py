@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -145,6 +147,45 @@ def test_a_value_is_bounded():
         evaluate("text ~ text", long)
     with pytest.raises(ExpressionError, match="longer than"):
         render("{{ text }}, {{ text }}", long)
+
+
+BOMBS = [
+    " ~ ".join(["text"] * 500),
+    "[" + ", ".join(["text"] * 500) + "]",
+    "[" + ", ".join(["text"] * 500) + "] | string",
+    "[" + ", ".join(["text"] * 500) + "] | join",
+    "(text | list) | join(text)",
+    "[" + ", ".join(["items"] * 500) + "] | map('join', text) | list",
+    "items | map('default', items) | list",
+    "items | select('in', items) | list",
+    "items | map('string') | map('list') | map('join', items | string) | list",
+    "(" + " + ".join(["items"] * 500) + ") | unique",
+    "1 | round(999999999, 'ceil')",
+    "1.5 | round(-999999999, 'floor')",
+]
+
+
+@pytest.mark.parametrize("number", range(len(BOMBS)))
+def test_no_expression_costs_much(number):
+    """Of values of half a megabyte, in a process that has 10 seconds and 300 MB for it."""
+    code = f"""
+import resource
+from pathlib import Path
+from tests.playbook.test_templates import BOMBS
+from triage.playbook.templates import ExpressionError, evaluate
+values = {{"text": "x" * (1 << 19), "items": ["y"] * (1 << 17)}}
+room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + 300_000_000
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+used = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
+resource.setrlimit(resource.RLIMIT_CPU, (used + 10, used + 10))
+try:
+    evaluate(BOMBS[{number}], values)
+except ExpressionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert any(words in done.stdout for words in ("longer than", "too much", "at most")), done.stdout
 
 
 def test_a_value_is_a_copy():

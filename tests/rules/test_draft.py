@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from triage.common.errors import UsageError
+from triage.common.patterns import backtracking
 from triage.logs.model import LogSource
 from triage.rules.authoring.check import fired
 from triage.rules.authoring.draft import draft, generalised
-from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule
 from triage.workflows import diagnose
 from triage.workflows.replay import logs_of

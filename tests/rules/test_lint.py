@@ -46,13 +46,6 @@ def test_a_rule_without_a_problem(tmp_path):
             "no patch nope",
         ),
         ("role: cause", "role: cause\nconclusive: true", "signatures.0", "conclusive without a probe"),
-        ("{exception: ValueError}", "{message: '(a+)+b'}", "signatures.0.message", "nested quantifiers"),
-        (
-            "{exception: ValueError}",
-            "{message: abc, frames: [{code: 'x.*y.*z'}]}",
-            "signatures.0.frames.0.code",
-            "unlimited repetitions",
-        ),
         ("category: unknown", "category: unknown\ntitle: again", "title", "twice"),
         ("{exception: ValueError}", "{exception: A, exception: B}", "signature.exception", "twice"),
         ("role: cause", "role: cause\nfix: yes", "fix", "no such key"),

@@ -34,6 +34,13 @@ def test_a_rule_of_ones_own(tmp_path):
     [
         ("category: unknown", "category: pipeline", "category"),
         ("role: cause", "role: cause\nfix: yes", "fix"),
+        ("{exception: ValueError}", "{message: '(a+)+b'}", r"signatures\.0\.message: .*nested quantifiers"),
+        ("{exception: ValueError}", "{message: '(?:a|a)*b'}", r"signatures\.0\.message: .*several ways"),
+        (
+            "{exception: ValueError}",
+            "{message: abc, frames: [{code: 'x.*y.*z'}]}",
+            r"signatures\.0\.frames\.0\.code: .*unlimited repetitions",
+        ),
         ("{exception: ValueError}", "{exception: 'Value(Error'}", "exception: .*not a regular expression"),
         ("{exception: ValueError}", "{engine: sglang}", "signatures.0.engine"),
         ("{exception: ValueError}", "{}", "needs at least one of"),

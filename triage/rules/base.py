@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
+from triage.common.patterns import backtracking
+
 CHECKED = {"checked": True}  # validation context of rules whose patterns were compiled before
 
 
@@ -15,8 +17,10 @@ def _regex(pattern: str, info: ValidationInfo) -> str:
         return pattern
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"not a regular expression: {error}") from None
+    if slow := backtracking(pattern, whole=info.field_name == "function"):
+        raise ValueError(f"it may take very long on a log that somebody made for it: {slow}")
     return pattern
 
 

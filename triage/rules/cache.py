@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from triage.common import patterns
 from triage.common.cache import cache_path, keep
 from triage.common.files import MAX_JSON, read_plain
 from triage.engines import ENGINES
@@ -33,5 +34,5 @@ def remember(files: Sequence[Path], rules: tuple[Rule, ...]) -> None:
 def _path(files: Sequence[Path]) -> Path:
     """Rules are kept for the files, and for the shape and the engines that they have in this release."""
     here = Path(schema.__file__)
-    shapes = (here.with_name("base.py"), here.with_name("checks.py"), here)
+    shapes = (here.with_name("base.py"), here.with_name("checks.py"), Path(patterns.__file__), here)
     return cache_path("rules", (*shapes, *files), ENGINES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
+from triage.common.patterns import literals
 from triage.logs.model import Fault, Incident
 from triage.rules import match
-from triage.rules.patterns import literals
 from triage.rules.schema import FramePattern, Rule, Signature
 from triage.rules.specificity import COMMON
 

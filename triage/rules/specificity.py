@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.rules.patterns import literals
+from triage.common.patterns import literals
 from triage.rules.schema import Signature
 
 COMMON = (

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from triage.common.errors import UsageError
+from triage.common.patterns import backtracking
 from triage.common.yaml_files import load_model
 from triage.logs.faults.fault_lines import FaultLine, Witness
 from triage.logs.faults.readers import READERS
@@ -22,8 +23,10 @@ _TERM = re.compile(r"<<([A-Z_]{1,40})>>")
 def _regex(pattern: str) -> str:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"not a regular expression: {error}") from None
+    if slow := backtracking(pattern):
+        raise ValueError(f"it may take very long on a log that somebody made for it: {slow}")
     return pattern
 
 

@@ -24,6 +24,10 @@ from triage.logs.reading.content import Content, Stored, blocks, is_utf16
 LIMIT = 4 << 30
 """Bytes of a log that are read, after decompression."""
 
+FREELY, RATIO = 64 << 20, 500
+"""Bytes that any log may unpack to, and how often the size of its file beyond that: a log shrinks to a
+hundredth at most, and what shrinks to less was made to fill a disk."""
+
 MEMORY = 8 << 20
 """Bytes of a log that are kept in memory. A longer one is left in its file, or unpacked to a temporary."""
 
@@ -49,8 +53,11 @@ def open_log(path: str, limit: int = LIMIT) -> LogSource:
                 there = shlex.quote(path) if path != "-" else "FILE.journal"
                 advice = f"journalctl --file {there} --all -o short-iso-precise | triage diagnose --log -"
                 raise UsageError(doing, name, "it is a file of journald's own, not text", advice)
-            stream = _decompressed(raw, raw.peek(6))
-            data, partial = _bounded(stream, limit, in_place=stream is raw)
+            magic = raw.peek(6)
+            packed = _Counted(raw)
+            unpacked = _decompressed(cast("IO[bytes]", packed), magic)
+            stream = _Unpacked(unpacked, packed, name) if unpacked else raw
+            data, partial = _bounded(cast("IO[bytes]", stream), limit, in_place=stream is raw)
     except FileNotFoundError:
         raise UsageError(doing, path, "there is no such file", f"ls {place.parent}") from None
     except PermissionError:
@@ -69,6 +76,38 @@ def open_log(path: str, limit: int = LIMIT) -> LogSource:
     if not any(block.strip() for block in blocks(data, 0, len(data))):
         raise UsageError(doing, name, "it is empty", "journalctl -u UNIT -o json --all > service.json")
     return LogSource(name, data, partial)
+
+
+class _Counted(io.RawIOBase):
+    """A stream, and how many bytes were read of it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.count += len(data)
+        return data
+
+
+class _Unpacked:
+    """What comes out of a compressed stream. Raises UsageError where far too much comes out of little."""
+
+    def __init__(self, stream: IO[bytes], packed: _Counted, name: str) -> None:
+        self._stream, self._packed, self._name = stream, packed, name
+        self._count = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._count += len(data)
+        if self._count > FREELY + RATIO * self._packed.count:
+            happened = f"it unpacks to more than {RATIO} times its size, as no log does"
+            raise UsageError("reading the log", self._name, happened, "unpack it yourself, and look at it")
+        return data
 
 
 def _bounded(stream: IO[bytes], limit: int, in_place: bool) -> tuple[Content, str]:
@@ -120,14 +159,15 @@ def _is_file(stream: IO[bytes]) -> bool:
         return False
 
 
-def _decompressed(raw: IO[bytes], magic: bytes) -> IO[bytes]:
+def _decompressed(raw: IO[bytes], magic: bytes) -> IO[bytes] | None:
+    """What comes out of a stream that begins so; None where it is not compressed."""
     if magic.startswith(b"\x1f\x8b"):
         return cast("IO[bytes]", importlib.import_module("gzip").open(raw))
     if magic.startswith(b"\xfd7zXZ"):
         return cast("IO[bytes]", importlib.import_module("lzma").open(raw))
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         return _zstd()(raw)
-    return raw
+    return None
 
 
 def _zstd() -> Callable[[IO[bytes]], IO[bytes]]:

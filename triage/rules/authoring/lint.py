@@ -14,7 +14,6 @@ from triage.common.files import read_plain
 from triage.common.yaml import compose_yaml
 from triage.common.yaml_files import MAX_BYTES, InvalidFile, load_model
 from triage.rules.load import rule_files
-from triage.rules.patterns import backtracking
 from triage.rules.schema import Rule, Signature
 from triage.rules.specificity import specificity
 
@@ -65,10 +64,6 @@ def _of_rule(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:
     yield from _places(rule)
     yield from _remedies(rule, patches)
     for number, signature in enumerate(rule.signatures):
-        for key, pattern, whole in _patterns(signature):
-            reason = backtracking(pattern, whole)
-            if reason:
-                yield f"signatures.{number}.{key}", reason
         # the types of other faults are ours, and each is one thing
         is_python = signature.kind in ("", "exception")
         if rule.conclusive and not rule.probes and is_python and specificity(signature) < LEAST_LITERALS:
@@ -115,19 +110,6 @@ def _remedies(rule: Rule, patches: frozenset[str]) -> Iterator[tuple[str, str]]:
         patch = getattr(remedy, "patch", None)
         if patch is not None and patch not in patches:
             yield f"remedies.{number}.patch", f"there is no patch {patch}"
-
-
-def _patterns(signature: Signature) -> Iterator[tuple[str, str, bool]]:
-    """Key, pattern, and whether it is held against the whole of a text."""
-    yield "exception", signature.exception, False
-    yield "message", signature.message, False
-    yield "header", signature.header, False
-    for number, frame in enumerate(signature.frames):
-        yield f"frames.{number}.function", frame.function, True
-        yield f"frames.{number}.code", frame.code, False
-    yield "phase", signature.phase, False
-    for name, pattern in signature.facts.items():
-        yield f"facts.{name}", pattern, False
 
 
 def _doubles(rules: Iterable[tuple[Path, Rule]]) -> Iterator[Problem]:

@@ -11,6 +11,8 @@ from typing import Any
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 UNBOUNDED = 1000  # repetitions from which a limit is none
+MANY = 8  # repetitions after which what each can do in two ways is done in hundreds
+WAYS = 10_000_000  # in which limited repetitions may share out a text
 OTHER = 0x4E2D  # stands for every character that is not ASCII
 ALL = frozenset((*range(128), OTHER))
 _CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
@@ -58,6 +60,16 @@ def _faults(items: list[Item], anchored: bool) -> Iterator[str]:
         elif str(op) == "BRANCH":
             for part in argument[1]:
                 yield from _faults(list(part), anchored or any(map(_least, flat[:index])))
+        elif str(op) in (*_REPEATS, "POSSESSIVE_REPEAT"):
+            yield from _faults(list(argument[2]), anchored)
+        elif str(op) in ("ASSERT", "ASSERT_NOT"):
+            yield from _faults(list(argument[1]), anchored=True)
+        elif str(op) == "ATOMIC_GROUP":
+            yield from _faults(list(argument), anchored)
+        if str(op) in _REPEATS and argument[1] >= MANY and _two_ways(list(argument[2])):
+            yield "a repetition of something that can take the same characters in several ways"
+    if _ways(flat) > WAYS:
+        yield "many repetitions that can take the same characters: set them apart, or limit them to fewer"
     previous, before, chain = -1, frozenset[int](), 0
     for index, item in enumerate(flat):
         taken = _repeated(item)
@@ -74,6 +86,62 @@ def _faults(items: list[Item], anchored: bool) -> Iterator[str]:
         if chain > 2:
             yield "several unlimited repetitions that can take what stands between them: limit them"
         previous, before = index, taken
+
+
+def _two_ways(items: list[Item]) -> bool:
+    """Whether alternatives in a sequence can begin alike, or a limited repetition in it is not set apart."""
+    flat = list(_flat(items))
+    for index, (op, argument) in enumerate(flat):
+        name = str(op)
+        if name == "BRANCH":
+            firsts = [_first(list(part)) for part in argument[1]]
+            alike = sum(map(len, firsts)) > len(frozenset().union(*firsts))
+            if alike or sum(not first for first in firsts) > 1:
+                return True
+            if any(_two_ways(list(part)) for part in argument[1]):
+                return True
+        elif name in _REPEATS:
+            others = [other for other in (*flat[:index], *flat[index + 1 :]) if _least(other)]
+            taken = _union(argument[2])
+            varies = argument[0] < argument[1] < UNBOUNDED
+            if varies and taken and all(_characters(other) & taken for other in others):
+                return True
+            if _two_ways(list(argument[2])):
+                return True
+    return False
+
+
+def _first(items: list[Item]) -> Characters:
+    """Characters that a match of a sequence can begin with; none where it can be empty."""
+    found = frozenset[int]()
+    for item in _flat(items):
+        name, argument = str(item[0]), item[1]
+        if name == "BRANCH":
+            found |= frozenset().union(*(_first(list(part)) for part in argument[1]))
+        elif name in (*_REPEATS, "POSSESSIVE_REPEAT", "ATOMIC_GROUP"):
+            body = argument if name == "ATOMIC_GROUP" else argument[2]
+            found |= _first(list(body))
+        else:
+            found |= _characters(item)
+        if _least(item):
+            return found
+    return frozenset()
+
+
+def _ways(flat: list[Item]) -> int:
+    """In how many ways the repetitions of a sequence can share out what more than one of them can take."""
+    worst = ways = 1
+    before, previous = frozenset[int](), -1
+    for index, (op, argument) in enumerate(flat):
+        if str(op) not in _REPEATS or argument[0] == argument[1]:
+            continue
+        taken = _union(argument[2])
+        between = [other for other in flat[previous + 1 : index] if _least(other)]
+        together = before & taken and all(_characters(other) & before & taken for other in between)
+        span = min(int(argument[1]), UNBOUNDED) - int(argument[0]) + 1
+        ways = ways * span if together else span
+        worst, before, previous = max(worst, ways), taken, index
+    return worst
 
 
 def _loose(items: list[Item]) -> list[Characters]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
-from triage.rules.patterns import backtracking, literals
+from triage.common.patterns import backtracking, literals
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,18 @@ def test_literals(pattern, count):
         r"\S*:/\S+/nvcc:",
         "x|(a+)+$",
         r"(?i:foo)(\w+)*$",
+        "(a|a)*b",
+        "(?:a|ab|c)*d",
+        "(|a|)+b",
+        "(a|b|[ab]c)+d",
+        r'"(?:\\.|[^"])*"',
+        "(a?){30}a{30}",
+        "(a{1,30}){1,30}b",
+        "a?" * 30 + "a" * 30,
+        ".{0,999}x?.{0,999}.{0,999}y",
+        "(?=(a+)+$)b",
+        "(?:x(a+)+y){1,3}",
+        "(?>(a+)+b)" if sys.version_info >= (3, 11) else "(a+)+b",
     ],
 )
 def test_costly(pattern):
@@ -61,6 +74,10 @@ def test_costly(pattern):
         "[^\n]{0,200}a.{0,200}b.{0,200}c",
         r"No such file: \w*processor\w*\.json",
         "(?:first|second).*end",
+        r"(?:\d{1,3}\.){3}\d{1,3}",
+        "(?:foo|bar)+x",
+        r"(\w|\d)+x",
+        r'"(?:\\.|[^"\\])*"',
     ],
 )
 def test_cheap(pattern):
