@@ -23,7 +23,7 @@ from jinja2.visitor import NodeTransformer
 
 MAX_SOURCE = 4096  # characters of one template
 MAX_VALUE = 1 << 20  # characters of one value, as JSON
-MAX_WORK = 64 * MAX_VALUE  # characters and items that filters, tests and operators of one expression may see
+MAX_WORK = 16 * MAX_VALUE  # characters and items that filters, tests and operators of one expression may see
 MAX_DIGITS = 20  # after the point, of `round`
 FILTERS = (
     *("default", "first", "last", "length", "join", "list", "lower", "upper", "trim", "string"),
