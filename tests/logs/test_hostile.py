@@ -15,7 +15,7 @@ from tests.bounds import many
 from tests.logs.corpus import cases, sources
 from triage.logs import read_incidents, read_records
 from triage.logs.model import Fault, Incident, LogSource
-from triage.logs.views.timeline import timelines
+from triage.logs.views.timeline import LogTimelines, timelines
 from triage.report.timeline import lines
 
 PIECES = (
@@ -171,7 +171,7 @@ def mutations(seed: int, count: int) -> None:
         try:
             incidents = read_incidents([LogSource("log", data)])
             check(incidents, data)
-            for line in lines(timelines(incidents, str)) if number % 20 == 0 else ():
+            for line in lines(LogTimelines(timelines(incidents, str))) if number % 20 == 0 else ():
                 assert not [each for each in line.plain if each < " " or "\x7f" <= each <= "\x9f"]
         except Exception as error:
             raise AssertionError(f"seed {seed}, mutation {number}: {error!r}") from error

@@ -185,7 +185,9 @@ except ExpressionError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert any(words in done.stdout for words in ("longer than", "too much", "at most", "recursion depth")), done.stdout
+    assert any(words in done.stdout for words in ("longer than", "too much", "at most", "recursion depth")), (
+        done.stdout
+    )
 
 
 def test_a_value_is_a_copy():
