@@ -140,7 +140,7 @@ def _variable(room: Path) -> None:
 
 def _inventory(name: str) -> Callable[[Path], None]:
     def load(room: Path) -> None:
-        from triage.hosts.inventory.inventory import load_inventory
+        from triage.hosts.inventory.load import load_inventory
 
         load_inventory(room / name).select("all")
 
@@ -148,7 +148,7 @@ def _inventory(name: str) -> Callable[[Path], None]:
 
 
 def _variables_beside(room: Path) -> None:
-    from triage.hosts.inventory.inventory import load_inventory
+    from triage.hosts.inventory.load import load_inventory
 
     (room / "hosts").write_text("[kimi]\na\n")
     load_inventory(room / "hosts")

@@ -35,7 +35,7 @@ from triage.verify.service.drain import running
 from triage.verify.service.dropin import DropIn, command_of
 from triage.verify.service.exclusion import alone
 from triage.verify.service.readiness import restart_and_wait
-from triage.verify.service.service import SystemdService
+from triage.verify.service.systemd import SystemdService
 from triage.workflows.verify import Options, verify
 
 SERVER = Path(__file__).parents[1] / "verify" / "server.py"

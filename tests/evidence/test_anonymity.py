@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.evidence.cases.recorded import Recorded
+from triage.evidence.recorded import Recorded
 from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
 from triage.evidence.redaction.redactor import Redactor
 

@@ -8,10 +8,10 @@ import pytest
 from tests.evidence.conftest import ScriptedHost, exec_start, ps_text, tree_text, unit_text
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.evidence.cases.case import MANIFEST, read_case, write_case
-from triage.evidence.cases.recorded import RecordedEvidence
 from triage.evidence.catalogue import GpuInventory, ReadFile
 from triage.evidence.discovery.deployments import discover
 from triage.evidence.log_sources import log_sources
+from triage.evidence.recorded import RecordedEvidence
 from triage.logs.model import LogSource
 
 TOKEN = "hf_" + "a1" * 16

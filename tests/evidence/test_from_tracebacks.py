@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from triage.evidence.cases.recorded import LogEvidence
 from triage.evidence.discovery.from_tracebacks import deployment_from_log, with_traceback_paths
 from triage.evidence.model import Deployment
+from triage.evidence.recorded import LogEvidence
 
 ROOT = "/opt/venv/lib/python3.11/site-packages/sglang"
 

@@ -14,7 +14,6 @@ import pytest
 from tests.e2e.box import Box, why_not
 from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.cases.case import read_case, write_case
-from triage.evidence.cases.recorded import RecordedEvidence
 from triage.evidence.catalogue import (
     JournalAccess,
     KnownServiceUnits,
@@ -28,6 +27,7 @@ from triage.evidence.catalogue.policy import sudoers
 from triage.evidence.discovery.deployments import discover
 from triage.evidence.live import LiveEvidence
 from triage.evidence.log_sources import log_sources
+from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import ConnectionOptions, open_connection
 from triage.hosts.become import RootConnection
 from triage.logs import told_by

@@ -4,10 +4,10 @@ import pytest
 
 from tests.evidence.conftest import FarHost, ScriptedHost
 from triage.common.errors import UnreachableError
-from triage.evidence.cases.recorded import LogEvidence
 from triage.evidence.catalogue import GpuInventory, OsRelease, ReadFile, WhoAmI
 from triage.evidence.live import PATIENCE
 from triage.evidence.model import Unanswered
+from triage.evidence.recorded import LogEvidence
 from triage.hosts import Output
 
 TOKEN = "hf_" + "a1" * 16

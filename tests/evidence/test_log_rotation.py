@@ -14,10 +14,10 @@ from tests.bounds import many
 from tests.logs.corpus import CORPUS
 from triage.evidence import log_rotation
 from triage.evidence.cases.case import read_case, write_case
-from triage.evidence.cases.recorded import RecordedEvidence
 from triage.evidence.catalogue import RotatedLog, TailFile, TailLog, files, rotated
 from triage.evidence.live import LiveEvidence
 from triage.evidence.log_rotation import MOST, joined, read_log_file
+from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import open_connection
 from triage.logs import read_incidents
 from triage.logs.model import Fault, Incident, LogSource

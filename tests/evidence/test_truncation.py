@@ -7,9 +7,9 @@ import pytest
 from tests.evidence.conftest import ScriptedHost
 from triage.common.errors import UnreachableError
 from triage.evidence.cases.case import read_case, write_case
-from triage.evidence.cases.recorded import RecordedEvidence
 from triage.evidence.catalogue import GpuInventory, Processes, ReadFile, UnitProperties
 from triage.evidence.model import Evidence
+from triage.evidence.recorded import RecordedEvidence
 from triage.evidence.truncation import TOLD, NotingCuts
 from triage.hosts import Output
 

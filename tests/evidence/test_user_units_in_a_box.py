@@ -13,18 +13,18 @@ import pytest
 from tests.e2e.box import Box, why_not
 from triage.common.errors import UnreachableError
 from triage.evidence.cases.case import read_case, write_case
-from triage.evidence.cases.recorded import RecordedEvidence
 from triage.evidence.catalogue.journal import entries
 from triage.evidence.discovery.deployments import discover
 from triage.evidence.discovery.managers import about_units_of
 from triage.evidence.live import LiveEvidence
 from triage.evidence.log_sources import log_sources
 from triage.evidence.model import Deployment
+from triage.evidence.recorded import RecordedEvidence
 from triage.hosts import Connection, ConnectionOptions, open_connection
 from triage.verify.events import Event, LogLine
 from triage.verify.history import History
 from triage.verify.options import Options
-from triage.verify.service.service import service_of
+from triage.verify.service.deployed import service_of
 from triage.workflows.verify import verify
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ from tests.hosts.conftest import Server, keygen, start_sshd
 from triage.common.errors import RefusedError
 from triage.hosts import open_connection
 from triage.hosts.ssh.host_certificates import why_not
-from triage.hosts.ssh.host_keys import KnownHostKey
+from triage.hosts.ssh.public_keys import KnownHostKey
 
 
 @pytest.fixture(params=["ed25519", "rsa", "ecdsa"])

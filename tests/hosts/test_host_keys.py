@@ -8,7 +8,8 @@ import pytest
 from tests.hosts.conftest import keygen
 from triage.hosts import ConnectionOptions
 from triage.hosts.ssh.config import SshTarget, resolve
-from triage.hosts.ssh.host_keys import KnownHostKey, known_keys
+from triage.hosts.ssh.host_keys import known_keys
+from triage.hosts.ssh.public_keys import KnownHostKey
 
 
 @pytest.fixture

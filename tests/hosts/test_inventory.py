@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.common.errors import UsageError
-from triage.hosts.inventory.inventory import Host, Inventory, Settings, expand, load_inventory
+from triage.hosts.inventory.inventory import Host, Inventory, Settings, expand
+from triage.hosts.inventory.load import load_inventory
 
 OWN = """\
 vars: {user: ops}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.cli.command import triage
-from triage.evidence.cases.recorded import LogEvidence
+from triage.evidence.recorded import LogEvidence
 from triage.logs.model import LogSource
 from triage.report.bugreport import bug_report
 from triage.workflows import diagnose

@@ -14,7 +14,7 @@ import pytest
 
 from tests.report.test_text import CONFIRMED, FIRST, KNOWLEDGE, STORY_INCIDENT, SURE, UNKNOWN, report
 from tests.rules.world import incident
-from triage.evidence.cases.recorded import LogEvidence
+from triage.evidence.recorded import LogEvidence
 from triage.logs.model import Fault, Frame
 from triage.logs.reading.load import open_log
 from triage.report import json as rendered

@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from tests.rules.world import ACCESSOR, SITE, STORY, fault, incident
-from triage.evidence.cases.recorded import LogEvidence
 from triage.evidence.model import Deployment, Origin
+from triage.evidence.recorded import LogEvidence
 from triage.logs.model import Fault, Incident, Position
 from triage.logs.reading.load import open_log
 from triage.report import json as rendered

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.logs.test_windows import PAD, needs_hyperscan, padded
-from triage.evidence.cases.recorded import LogEvidence
+from triage.evidence.recorded import LogEvidence
 from triage.logs.model import LogSource
 from triage.logs.reading import windows
 from triage.rules.authoring.check import rule_cases

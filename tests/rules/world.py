@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tests.patching.wheels import WheelTree, wheel
-from triage.evidence.cases.recorded import Recorded, answer_from
 from triage.evidence.catalogue import ReadFile
 from triage.evidence.model import Answer, Deployment, Layout, Origin, Query, Unanswered
+from triage.evidence.recorded import Recorded, answer_from
 from triage.logs.model import Fault, Frame, Incident, Position
 from triage.patching.load import load_patches
 from triage.patching.model import SourceFile, SourceTree

@@ -11,7 +11,7 @@ import pytest
 from triage.evidence.model import Deployment
 from triage.hosts.local import LocalConnection
 from triage.verify.load.client import Client
-from triage.verify.service.service import ProcessService
+from triage.verify.service.process import ProcessService
 
 SERVER = Path(__file__).with_name("server.py")
 

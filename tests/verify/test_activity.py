@@ -15,8 +15,8 @@ from tests.verify.test_readiness import NOBODY
 from triage.hosts.local import LocalConnection
 from triage.verify.events import Event, Silent
 from triage.verify.service.activity import Activity, Watch, sample
+from triage.verify.service.process import ProcessService
 from triage.verify.service.readiness import Readiness, restart_and_wait
-from triage.verify.service.service import ProcessService
 
 BUSY = "import time; end = time.time() + 120\nwhile time.time() < end: pass"
 BUSY_CHILD = f"""

@@ -23,7 +23,7 @@ from triage.hosts.local import LocalConnection
 from triage.verify.history import History
 from triage.verify.load.client import client_of
 from triage.verify.service.containers import ContainerService, place_of
-from triage.verify.service.service import service_of
+from triage.verify.service.deployed import service_of
 from triage.workflows.verify import Options, verify
 
 BRIEF = Options(

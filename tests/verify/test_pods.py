@@ -14,8 +14,8 @@ from triage.common.errors import RefusedError, UnreachableError
 from triage.evidence.model import Deployment
 from triage.hosts import Output
 from triage.verify.service.containers import place_of
+from triage.verify.service.deployed import service_of
 from triage.verify.service.pods import PodService
-from triage.verify.service.service import service_of
 
 RECORDED = Path(__file__).parents[1] / "evidence" / "catalogue" / "recorded"
 KUBELET = "    445       1 root  Sun Nov 29 17:01:00 2026 /usr/bin/kubelet --hostname-override=gpu01\n"

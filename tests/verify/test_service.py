@@ -12,7 +12,10 @@ from triage.common.errors import RefusedError, TriageError, UnreachableError, Us
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
-from triage.verify.service.service import MAX_LINE, ProcessService, SystemdService, lines_of, service_of
+from triage.verify.service.deployed import service_of
+from triage.verify.service.process import ProcessService
+from triage.verify.service.service import MAX_LINE, lines_of
+from triage.verify.service.systemd import SystemdService
 
 TALKER = """
 import os, signal, sys, time
@@ -85,7 +88,7 @@ def test_one_that_ends_is_seen_to_have_ended(make):
 
 
 def test_stopping_ends_the_children_too_and_the_stubborn(make, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("triage.verify.service.service.STOP_GRACE", 0.3)
+    monkeypatch.setattr("triage.verify.service.process.STOP_GRACE", 0.3)
     service = make("stubborn", "parent")
     service.restart()
     until(service, "child")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from triage.evidence.cases.case import read_case
-from triage.evidence.cases.recorded import LogEvidence, RecordedEvidence
 from triage.evidence.catalogue import UnitCommand
+from triage.evidence.recorded import LogEvidence, RecordedEvidence
 from triage.logs.model import LogSource
 from triage.report import json, text
 from triage.workflows import diagnose

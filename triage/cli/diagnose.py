@@ -73,7 +73,7 @@ def diagnose(
     Reads only. Exit code 0 when the last run holds no fault, 1 when it does; of several hosts, the
     greatest of theirs.
     """
-    from triage.evidence.cases.recorded import LogEvidence, RecordedEvidence
+    from triage.evidence.recorded import LogEvidence, RecordedEvidence
     from triage.workflows import diagnose
 
     require_suffix(page)

@@ -142,7 +142,8 @@ def load_hosts(given: Path | None) -> Inventory:
     Raises UsageError for a broken file.
     """
     from triage.common.config import load_config
-    from triage.hosts.inventory.inventory import Inventory, load_inventory
+    from triage.hosts.inventory.inventory import Inventory
+    from triage.hosts.inventory.load import load_inventory
 
     named = os.environ.get(VARIABLE, "")
     path = given or (Path(named).expanduser() if named else load_config().inventory)

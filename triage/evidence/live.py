@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from triage.evidence.cases.recorded import Recorded, answer_from
 from triage.evidence.catalogue.process import WhoAmI
 from triage.evidence.model import Answer, Origin, Query, Unanswered
+from triage.evidence.recorded import Recorded, answer_from
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Command, Connection, Joining, LostError, Output
 from triage.hosts.rights import as_service

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from triage.common.wording import counted
-from triage.evidence.cases.recorded import Recorded
 from triage.evidence.model import Deployment
+from triage.evidence.recorded import Recorded
 from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
 from triage.evidence.redaction.redactor import Redactor
 from triage.logs.model import Fault, Incident

@@ -26,7 +26,7 @@ from triage.verify.load.spread import DIFFERENCE, uncertainty
 from triage.verify.model import Metrics, Verification
 from triage.verify.service.drain import drain
 from triage.verify.service.dropin import DropIn, command_of
-from triage.verify.service.service import SystemdService
+from triage.verify.service.systemd import SystemdService
 from triage.workflows.verify import Options, verify
 
 EXERCISES = 8  # requests between a start and its loads, at most

@@ -179,7 +179,7 @@ def _labelled(expected: Expected | None) -> tuple[str, ...]:
 def diagnose_case(case: Path, knowledge: diagnose.Knowledge) -> diagnose.Report:
     """The diagnosis of a captured bundle, or of the log in the directory. Raises TriageError."""
     from triage.evidence.cases.case import MANIFEST, read_case
-    from triage.evidence.cases.recorded import LogEvidence, RecordedEvidence
+    from triage.evidence.recorded import LogEvidence, RecordedEvidence
 
     if is_archive(case) or (case / MANIFEST).exists():
         recorded = read_case(case)
@@ -191,9 +191,9 @@ def diagnose_case(case: Path, knowledge: diagnose.Knowledge) -> diagnose.Report:
 def logs_of(case: Path) -> tuple[LogSource, ...]:
     """The logs that a diagnosis of the case reads. Raises TriageError."""
     from triage.evidence.cases.case import MANIFEST, read_case
-    from triage.evidence.cases.recorded import RecordedEvidence
     from triage.evidence.discovery.deployments import discover
     from triage.evidence.log_sources import log_sources
+    from triage.evidence.recorded import RecordedEvidence
 
     if not (is_archive(case) or (case / MANIFEST).exists()):
         return _log_files(case)

@@ -68,7 +68,7 @@ def _wait(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
     from triage.evidence.live import LiveEvidence
     from triage.verify.load.client import client_of
     from triage.verify.load.loads import api_key_of
-    from triage.verify.service.service import service_of
+    from triage.verify.service.deployed import service_of
     from triage.verify.service.waiting import wait_until_settled
     from triage.workflows.verify import Options
 

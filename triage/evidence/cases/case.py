@@ -37,9 +37,9 @@ from triage.common.files import create, read_plain
 from triage.common.json import parse_json
 from triage.common.problems import problems_of
 from triage.evidence.cases import archive
-from triage.evidence.cases.recorded import Recorded
 from triage.evidence.catalogue import HostName
 from triage.evidence.live import LiveEvidence
+from triage.evidence.recorded import Case, Recorded
 from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
 from triage.logs.model import LogSource
 
@@ -54,17 +54,6 @@ SUBJECTS = ("unit", "path", "python", "program", "pid")  # the field of a query 
 MAX_MANIFEST = 64 * 1024 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes
 _PLACEHOLDER = re.compile(r"<(token|user|host|address)-[0-9]{1,9}>")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A captured bundle. `unit` and `log` are what the diagnosis was asked with."""
-
-    name: str
-    recorded: tuple[Recorded, ...]
-    unit: str = ""
-    log: LogSource | None = None
-    created: str = ""  # ISO 8601, UTC
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from triage.common.json import parse_json
 from triage.engines import ENGINES
-from triage.evidence.cases.recorded import Recorded
+from triage.evidence.recorded import Recorded
 from triage.evidence.redaction.named_secrets import Span
 from triage.evidence.redaction.redactor import Redactor
 

@@ -11,13 +11,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from triage.hosts.ssh.host_keys import KnownHostKey
+import paramiko
 
-ENDING = "-cert-v01@openssh.com"
+from triage.hosts.ssh.public_keys import CERTIFICATE, PARTS, KnownHostKey
+
 HOST = 2  # the kind of certificate
-PARTS = {"ssh-ed25519": 1, "sk-ecdsa-sha2-nistp256@openssh.com": 3}  # of a public key; others have 2
-
-
 DAMAGE = (ValueError, IndexError, OverflowError)  # what reading a damaged one may raise
 
 
@@ -38,10 +36,8 @@ class Certificate:
 
 def read(certificate: bytes) -> Certificate:
     """Raises one of DAMAGE."""
-    import paramiko
-
     message = paramiko.Message(certificate)
-    type_ = message.get_text().removesuffix(ENDING)
+    type_ = message.get_text().removesuffix(CERTIFICATE)
     message.get_binary()  # nonce
     for _ in range(PARTS.get(type_, 2)):
         message.get_binary()
@@ -62,8 +58,6 @@ def why_not(
     certificate: bytes, name: str, authorities: Collection[KnownHostKey], now: float | None = None
 ) -> str:
     """Why the certificate does not vouch for the host of that name; "" when it does."""
-    import paramiko
-
     now = time.time() if now is None else now
     try:
         found = read(certificate)
@@ -92,8 +86,6 @@ def why_not(
 
 
 def _strings(data: bytes) -> list[str]:
-    import paramiko
-
     message, found = paramiko.Message(data), []
     while message.get_remainder():
         found.append(message.get_text())

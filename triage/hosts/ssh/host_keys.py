@@ -12,7 +12,6 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +19,9 @@ from triage.common.errors import RefusedError, UnreachableError
 from triage.common.files import read_plain
 from triage.hosts.options import HostKeyPolicy
 from triage.hosts.ssh.config import SshTarget
+from triage.hosts.ssh.host_certificates import why_not
+from triage.hosts.ssh.public_keys import KnownHostKey
+from triage.hosts.ssh.revoked_keys import is_revoked
 from triage.hosts.ssh.tokens import expanded, tokens_of
 
 MAX_BYTES = 256 << 20  # of known hosts
@@ -28,23 +30,6 @@ PATIENCE = 20.0  # seconds for a KnownHostsCommand
 _OF_COMMAND = {"I": "ORDER", "t": "NONE", "K": "NONE", "f": "NONE"}
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class KnownHostKey:
-    """A public key: its type (`ssh-ed25519`) and its base64 text, as known_hosts has them."""
-
-    type: str
-    text: str
-
-    @property
-    def fingerprint(self) -> str:
-        """As `ssh-keygen -l` shows it."""
-        try:
-            digest = hashlib.sha256(base64.b64decode(self.text)).digest()
-        except binascii.Error:
-            return f"{self.type} (unreadable)"
-        return f"{self.type} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def authorities(target: SshTarget) -> tuple[KnownHostKey, ...]:
@@ -83,8 +68,6 @@ def check(target: SshTarget, key: KnownHostKey, policy: HostKeyPolicy, certifica
         return
     vouched = ""
     if certificate:
-        from triage.hosts.ssh.host_certificates import why_not
-
         trusted = [each for each in authorities(target) if each not in revoked]
         vouched = why_not(certificate, target.cert_name, trusted)
         if not vouched:
@@ -114,8 +97,6 @@ def check(target: SshTarget, key: KnownHostKey, policy: HostKeyPolicy, certifica
 
 
 def _refuse_revoked(target: SshTarget, file: Path, key: KnownHostKey, certificate: bytes) -> None:
-    from triage.hosts.ssh.revoked_keys import is_revoked
-
     doing = ("checking the host key of", target.alias)
     try:
         if is_revoked(file, base64.b64decode(key.text), certificate):

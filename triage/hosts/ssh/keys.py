@@ -21,7 +21,7 @@ from paramiko.agent import AgentSSH
 from triage.common.files import open_plain
 from triage.hosts.options import Ask
 from triage.hosts.ssh.config import SshTarget
-from triage.hosts.ssh.host_certificates import ENDING, PARTS
+from triage.hosts.ssh.public_keys import key_of
 
 AGENT_PATIENCE = 3.0  # seconds; a forwarded agent whose far end is gone never answers
 SIGNING = 60.0  # seconds: somebody may have to touch the key
@@ -70,23 +70,6 @@ def public_half(path: Path) -> bytes | None:
             elif _is_public(data):
                 return key_of(base64.b64decode(data.split()[1]))
     return None
-
-
-def key_of(blob: bytes) -> bytes:
-    """The public key that a certificate is of; any other as it is."""
-    message = paramiko.Message(blob)
-    try:
-        name, plain = message.get_text(), paramiko.Message()
-        type_ = name.replace(ENDING, "@openssh.com" if name.startswith("sk-") else "")
-        if type_ == name:
-            return blob
-        message.get_binary()  # nonce
-        plain.add_string(type_)
-        for _ in range(PARTS.get(type_, 2)):
-            plain.add_string(message.get_binary())
-    except (UnicodeError, ValueError):
-        return blob
-    return plain.asbytes()
 
 
 def _with_certificates(

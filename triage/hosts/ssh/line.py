@@ -19,8 +19,8 @@ from triage.hosts.options import ConnectionOptions
 from triage.hosts.options import check as check_stop
 from triage.hosts.ssh.auth import authenticate
 from triage.hosts.ssh.config import SshTarget, resolve
-from triage.hosts.ssh.host_certificates import ENDING
-from triage.hosts.ssh.host_keys import KnownHostKey, authorities, check, expected_keys
+from triage.hosts.ssh.host_keys import authorities, check, expected_keys
+from triage.hosts.ssh.public_keys import CERTIFICATE, KnownHostKey
 
 MAX_JUMPS = 8
 HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it turns some away (MaxStartups)
@@ -118,7 +118,7 @@ def _negotiate(transport: paramiko.Transport, target: SshTarget) -> None:
     security = transport.get_security_options()
     known = [name for key in expected_keys(target) for name in KEY_ALGORITHMS.get(key.type, (key.type,))]
     plain = sorted(security.key_types, key=lambda name: name not in known)
-    certified = [f"{name}{ENDING}" for name in plain] if authorities(target) else []
+    certified = [f"{name}{CERTIFICATE}" for name in plain] if authorities(target) else []
     security.key_types = [*certified, *plain]
     transport.start_client(timeout=target.connect_timeout)
     if not transport.is_active() or not transport.initial_kex_done:

@@ -12,7 +12,7 @@ import paramiko
 
 from triage.common.files import open_plain
 from triage.hosts.ssh.host_certificates import DAMAGE, read
-from triage.hosts.ssh.keys import key_of
+from triage.hosts.ssh.public_keys import key_of
 
 MAGIC = b"SSHKRL\n\0"
 MAX_BYTES = 64 * 1024 * 1024

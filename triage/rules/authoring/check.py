@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from triage.evidence.cases.recorded import LogEvidence
+from triage.evidence.recorded import LogEvidence
 from triage.logs.model import LogSource
 from triage.rules.schema import Rule
 from triage.workflows import diagnose

@@ -17,7 +17,7 @@ import yaml
 from triage.common.commands import command
 from triage.common.errors import UsageError
 from triage.engines import ENGINES
-from triage.evidence.cases.recorded import Recorded
+from triage.evidence.recorded import Recorded
 from triage.evidence.redaction.anonymity import Anonymiser, users_in
 from triage.evidence.redaction.redactor import Redactor
 from triage.logs import read_incidents

@@ -15,7 +15,8 @@ from triage.evidence.discovery.layout_trial import FILE, ending, timer_of
 from triage.evidence.model import Unanswered
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Connection
-from triage.verify.service.service import SystemdService, reason_of, refused
+from triage.verify.service.service import reason_of, refused
+from triage.verify.service.systemd import SystemdService
 
 DIRECTORY = "/run/systemd/system"
 PREFIXES = {  # of ExecStart, by what systemd calls them; systemd.service(5), "Command lines"

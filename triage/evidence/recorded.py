@@ -1,4 +1,4 @@
-"""Evidence that was asked before, and evidence that is a log alone."""
+"""Answers kept as text: evidence that a case holds, and evidence that is a log alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triage.evidence.model import Answer, Origin, Query, Unanswered
 from triage.hosts.connection import why_cut
 
 if TYPE_CHECKING:
-    from triage.evidence.cases.case import Case
+    from triage.logs.model import LogSource
 
 T = TypeVar("T")
 
@@ -26,6 +26,17 @@ class Recorded:
     missing: str = ""
     partial: str = ""
     source: bool = False  # the text is that of a program
+
+
+@dataclass(frozen=True)
+class Case:
+    """A captured bundle. `unit` and `log` are what the diagnosis was asked with."""
+
+    name: str
+    recorded: tuple[Recorded, ...]
+    unit: str = ""
+    log: LogSource | None = None
+    created: str = ""  # ISO 8601, UTC
 
 
 def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:
