@@ -28,11 +28,12 @@ from tests.patching.trees import BACKEND, BACKEND_SOURCE, install, module_path
 from triage.common.errors import UnreachableError
 from triage.hosts.connection import Connection
 from triage.hosts.local import LocalConnection
-from triage.patching import remote, transaction
+from triage.hosts.sender import command
+from triage.patching import transaction
 from triage.patching.ledger import PatchChange
 from triage.patching.load import find_patch
 from triage.patching.transaction import HostTree
-from triage.remote import program_text
+from triage.remote import PATCH_AGENT
 
 PATCH = find_patch("sglang-triton-value-head-dim")
 MLA = {"pool_class": "MLATokenToKVPool"}
@@ -290,11 +291,11 @@ def test_a_request_that_does_not_arrive_whole(box: Box, engine: Engine) -> None:
     (edit,) = tree.plan(PATCH, MLA).edits
     request = {"op": "apply", "patch": "x", "distribution": "sglang", "by": "me"}
     payload = json.dumps({
-        "agent": program_text("owner") + program_text("patch_agent"),
+        "agent": PATCH_AGENT.text,
         "request": {**request, "files": [transaction._sent(edit)]},
     }).encode()  # fmt: skip
     for length in (0, 1, len(payload) // 2, len(payload) - 1):
-        done = box.run(["python3", *remote.FLAGS], stdin=payload[:length])
+        done = box.run(command(PATCH_AGENT, "python3"), stdin=payload[:length])
         assert done.returncode != 0
         engine.check("old")
         assert list(engine.record.iterdir()) == []

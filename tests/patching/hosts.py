@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Output
 from triage.hosts.local import LocalConnection
-from triage.patching.remote import BOOTSTRAP
+from triage.hosts.sender import BOOTSTRAP
 from triage.patching.transaction import HostTree
 
 # What the agent does to the machine. Each is a place where the power can go.

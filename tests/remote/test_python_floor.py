@@ -12,17 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from triage import remote
 from triage.evidence.catalogue.python import PythonTree
+from triage.remote import Program, program_text
 
 PACKAGE = Path(__file__).parents[2] / "triage" / "remote"
-AGENTS = {
-    "owner.py": 6,
-    "patch_agent.py": 6,
-    "patch_observer.py": 6,
-    "load_agent.py": 7,
-    "container_command.py": 7,
-    "tool_agent.py": 7,
-}
+PROGRAMS = [each for each in vars(remote).values() if isinstance(each, Program)]
+FLOORS = {each.name: each.minor for each in PROGRAMS} | {"owner": 6, "patch_standalone": 6}
 
 SINCE = {
     **dict.fromkeys(("dataclasses", "contextvars", "importlib.resources", "__future__.annotations"), 7),
@@ -61,11 +57,18 @@ def too_new(program: str, minor: int) -> list[str]:
     return [name for name, since in used(tree) if since > minor]
 
 
-@pytest.mark.parametrize(("name", "minor"), AGENTS.items())
-def test_an_agent_takes_no_newer_python_than_it_promises(name: str, minor: int) -> None:
-    program = (PACKAGE / name).read_text()
+def test_every_program_has_its_floor() -> None:
+    assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} == set(FLOORS)
+    assert all(FLOORS[each.before] <= each.minor for each in PROGRAMS if each.before)
+
+
+@pytest.mark.parametrize(("name", "minor"), FLOORS.items())
+def test_a_program_takes_no_newer_python_than_it_promises(name: str, minor: int) -> None:
+    program = program_text(name)
     assert f"Python 3.{minor} or newer" in " ".join(program[:1000].split())
     assert too_new(program, minor) == []
+    linted = f'"triage/remote/{name}.py" = "py3{max(minor, 7)}"'  # ruff knows none older
+    assert linted in (PACKAGE.parents[1] / "pyproject.toml").read_text()
 
 
 def test_the_question_for_the_tree_is_understood_by_old_interpreters() -> None:

@@ -89,7 +89,7 @@ def test_missing_usage_over_the_wire():
 
 
 def test_an_interpreter_that_is_not_there_or_no_python(tmp_path: Path):
-    with pytest.raises(UnreachableError, match="not found"):
+    with pytest.raises(UnreachableError, match="there is no /no/such/python on the host"):
         client(9, "/no/such/python").models()
     for script in ("echo hello", "echo '[1]'", "echo '{\"models\": 7}'", "exit 3"):
         program = tmp_path / "python"

@@ -227,7 +227,7 @@ def test_an_interpreter_without_torch_is_said():
 def test_a_rank_that_fails_ends_the_others_at_once(deed: str, words: str, tmp_path: Path):
     """The last of three, while the first would wait for it until its time is up."""
     script = f"""
-import os, pathlib, signal, sys, time
+import json, os, pathlib, signal, sys, time
 sys.path.insert(0, {str(Path(links_agent.__file__).parent)!r})
 import links_agent
 def worker(rank, job, place):
@@ -240,7 +240,7 @@ def worker(rank, job, place):
         {deed}
     time.sleep(60)
 links_agent.worker = worker
-print(links_agent.main())
+print(links_agent.timed(json.load(sys.stdin)))
 """
     job = json.dumps({"world": 3, "deadline": 1 if "sleep" in deed else 30})
     done = subprocess.run(

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from triage.hosts.connection import DEFAULT_TIMEOUT, Output, why_cut
+from triage.hosts.connection import DEFAULT_TIMEOUT, Output, last_words, why_cut
 
 T = TypeVar("T")
 MEBI = 1024 * 1024
 NOT_THERE = "the command is not on this host"
-_LOGGED = re.compile(r'time="[^"]{0,60}" level=(?:error|fatal) msg="((?:[^"\\]|\\.)*)"')
 
 
 class Unanswered(Exception):
@@ -88,20 +86,6 @@ class Query(Generic[T]):
 def failure_of(output: Output) -> str:
     """Why a command gave no answer, in one line."""
     return NOT_THERE if output.code == 127 else last_words(output)
-
-
-def last_words(output: Output) -> str:
-    """The last line of what a command that failed said, without what crictl and podman put around theirs:
-
-    time="2026-11-29T23:24:33Z" level=fatal msg="validate service connection: ..."
-
-    Of the places where crictl looked for a runtime, one that may not be read counts more than the last.
-    """
-    lines = output.stderr.decode("utf-8", "replace").strip().splitlines()
-    logged = [re.sub(r"\\(.)", r"\1", found[1]) for found in map(_LOGGED.match, lines) if found]
-    if not lines or not _LOGGED.match(lines[-1]):
-        return lines[-1][:300] if lines else f"exit status {output.code}"
-    return next((line for line in logged if "permission denied" in line), logged[-1])[:300]
 
 
 @dataclass(frozen=True)

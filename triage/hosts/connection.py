@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,6 +17,7 @@ DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"LC_ALL": "C", "SYSTEMD_COLORS": "0", "TZ": "UTC"})
 # What would make tools read their arguments, or print, otherwise.
 UNWANTED = ("POSIXLY_CORRECT", "GREP_OPTIONS", "PS_FORMAT", "PS_PERSONALITY")
+_LOGGED = re.compile(r'time="[^"]{0,60}" level=(?:error|fatal) msg="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,27 @@ def why_cut(cut: str, timeout: float, limit: int) -> str:
     if cut == "time":
         return f"no end of it within {timeout:g} s"
     return f"it is longer than {limit >> 20} MiB" if limit >> 20 else f"it is longer than {limit >> 10} KiB"
+
+
+def last_words(output: Output) -> str:
+    """The last line of what a command that failed said, without what crictl and podman put around theirs:
+
+    time="2026-11-29T23:24:33Z" level=fatal msg="validate service connection: ..."
+
+    Of the places where crictl looked for a runtime, one that may not be read counts more than the last.
+    """
+    lines = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    logged = [re.sub(r"\\(.)", r"\1", found[1]) for found in map(_LOGGED.match, lines) if found]
+    if not lines or not _LOGGED.match(lines[-1]):
+        return lines[-1][:300] if lines else f"exit status {output.code}"
+    return next((line for line in logged if "permission denied" in line), logged[-1])[:300]
+
+
+def reason_of(output: Output) -> str:
+    """Why a command failed, in its own last words."""
+    if output.cut:
+        return "it took too long" if output.cut == "time" else "it printed too much"
+    return last_words(output)
 
 
 class Connection(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 from triage.common.commands import command
 from triage.common.errors import UnreachableError
 from triage.patching.remote import PatchAgent
+from triage.remote import PATCH_OBSERVER
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def observe(
     ]
     doing, to = "looking at", ", ".join(item["path"] for item in asked)
     answer = agent.ask(
-        doing, to, "patch_observer", files=asked, roots=sorted(set(roots)), pids=sorted(set(pids))
+        doing, to, PATCH_OBSERVER, files=asked, roots=sorted(set(roots)), pids=sorted(set(pids))
     )
     try:
         return Observation(

@@ -6,23 +6,14 @@ interpreter of root and works in the tree as its owner; the tree's own only comp
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from triage.common.commands import Next, command
 from triage.common.errors import RefusedError, TriageError, UnreachableError, UsageError
-from triage.common.json import parse_json
-from triage.hosts import rights
-from triage.hosts.connection import Connection, why_cut
-from triage.remote import program_text
+from triage.hosts.connection import Connection
+from triage.hosts.sender import send
+from triage.remote import PATCH_AGENT, Program
 
-# Short, so that logs of sudo and process lists stay legible; the agent itself comes on standard input.
-# -I -S -B: nothing that is installed in the tree runs, and no bytecode is written.
-BOOTSTRAP = (
-    "import json,sys;r=json.load(sys.stdin);n={'__name__':'triage_agent'};"
-    "exec(compile(r['agent'],'triage_agent','exec'),n);n['main'](r['request'])"
-)
-FLAGS = ("-I", "-S", "-B", "-c", BOOTSTRAP)
 TIMEOUT = 60.0  # seconds
 LIMIT = 256 * 1024 * 1024  # bytes of an answer
 OTHER_PYTHON = "name another interpreter, Python 3.6 or newer, with --python"
@@ -55,37 +46,26 @@ class PatchAgent:
         self.ledger = ledger
         self.compiler = compiler or self.python
 
-    def ask(self, doing: str, to: str, program: str = "patch_agent", **request: Any) -> dict[str, Any]:
-        """One request's answer. Raises UnreachableError or RefusedError, which say what to do next.
-
-        `program` names the module of `triage.remote` that is sent to answer it.
-        """
-        about = {"ledger": self.ledger, "python": self.compiler}
-        payload = {"agent": program_text("owner") + program_text(program), "request": {**request, **about}}
-        argv: tuple[str, ...] = (self.python, *FLAGS)
-        if not rights.is_contained(self.connection):
-            # What the observer tells depends on the interpreter, and nothing that is done depends on it.
-            argv = rights.as_owner(argv[:1], argv) if program == "patch_observer" else rights.as_ours(argv)
-        output = self.connection.run(argv, stdin=json.dumps(payload).encode(), timeout=TIMEOUT, limit=LIMIT)
-        to = f"{to} on {self.connection.name}"
-        status = command("patch status", self.connection.name)
-        if output.code == rights.REFUSED:
-            raise rights.refusal(doing, to, output)
-        if output.code == 127:
-            raise UnreachableError(doing, to, f"there is no {self.python} on the host", OTHER_PYTHON)
-        if output.cut:
-            raise UnreachableError(doing, to, why_cut(output.cut, TIMEOUT, LIMIT), status)
-        if output.code is not None and output.code < 0:
-            raise UnreachableError(doing, to, f"it was ended there by signal {-output.code}", status)
-        try:
-            answer = parse_json(output.stdout)
-            ok = answer["ok"]
-        except (ValueError, KeyError, TypeError):
-            last = output.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            happened = last[0][:300] if last else f"the agent ended with status {output.code}"
-            raise UnreachableError(doing, to, happened, OTHER_PYTHON if output.code else status) from None
-        if not isinstance(answer, dict) or not ok:
-            raise _error(doing, to, str(answer["kind"]), str(answer["message"]), self.connection.name)
+    def ask(self, doing: str, to: str, program: Program = PATCH_AGENT, **request: Any) -> dict[str, Any]:
+        """One request's answer. Raises UnreachableError or RefusedError, which say what to do next."""
+        host = self.connection.name
+        to = f"{to} on {host}"
+        status = command("patch status", host)
+        answer = send(
+            self.connection,
+            program,
+            {**request, "ledger": self.ledger, "python": self.compiler},
+            python=self.python,
+            about=(doing, to),
+            next=OTHER_PYTHON,
+            ended=status,
+            timeout=TIMEOUT,
+            limit=LIMIT,
+        )
+        if "ok" not in answer:
+            raise UnreachableError(doing, to, "its answer makes no sense", status)
+        if not answer["ok"]:
+            raise _error(doing, to, str(answer.get("kind")), str(answer.get("message")), host)
         return answer
 
 

@@ -1,8 +1,8 @@
 """Times collectives between processes of this host: NCCL where there are GPUs for all, else gloo.
 
-One file, sent to the host and run by the service's own interpreter, which has torch: `python -B -c SOURCE`,
-one JSON object on standard input, one on standard output. Nothing is written outside a temporary directory,
-and every process ends by itself when the time is up.
+One file, Python 3.9 or newer, sent to the host and run by the service's own interpreter, which has torch:
+it is given one JSON object, and answers with one on standard output. Nothing is written outside a temporary
+directory, and every process ends by itself when the time is up.
 
     {"world": 8, "sizes": [14336, 67108864], "pair_sizes": [14336, 16777216], "rounds": 20, "deadline": 120}
         -> {"backend": "nccl", "torch": "2.9.1", "devices": ["NVIDIA H200", ...],
@@ -126,8 +126,12 @@ def worker(rank: int, job: Json, place: str) -> None:
     dist.destroy_process_group()
 
 
-def main() -> Json:
-    job = json.load(sys.stdin)
+def main(job: Json) -> None:
+    """Do one job, and answer it on standard output."""
+    print(json.dumps(timed(job)))
+
+
+def timed(job: Json) -> Json:
     with tempfile.TemporaryDirectory(prefix="triage-links-") as place:
         children = {child(rank, job, place): rank for rank in range(job["world"])}
         failed = wait_for(children, job["deadline"])
@@ -199,4 +203,4 @@ def last_words(place: str, rank: int) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main()))
+    main(json.load(sys.stdin))

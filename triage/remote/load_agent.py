@@ -1,9 +1,9 @@
 """Client of an OpenAI-compatible server that runs on the server's own host.
 
 One file, standard library alone, Python 3.7 or newer, because it is sent to the host and run by the
-service's own interpreter: `python -I -S -B -c SOURCE`, one JSON object on standard input, one on
-standard output. It talks to addresses of its own host only, and is bounded in requests, bytes and
-time, so that it always ends by itself.
+service's own interpreter: it is given one JSON object, and answers with one on standard output. It talks
+to addresses of its own host only, and is bounded in requests, bytes and time, so that it always ends by
+itself.
 
     {"op": "health", "host": ..., "port": ..., "pid": MAIN_PID, "inside": false}    inside: of a container
         -> {"status": 200, "error": "", "foreign": "process 4711, which is older than this start"}
@@ -45,7 +45,6 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 OPERATIONS = ("health", "models", "running", "complete", "load")
-MAX_INPUT = 4 << 20  # bytes
 MAX_HEAD = 64 << 10
 MAX_LINE = 1 << 20
 MAX_RESPONSE = 64 << 20
@@ -749,7 +748,7 @@ class Agent:
         exchange_all(self.target, exchanges, self.concurrency, self.timeout, self.deadline)
         wall = round(clock() - start, 6)
         gc.enable()
-        answers += [judge(one, start, manner, ask) for one, ask in zip(exchanges, asks)]  # noqa: B905
+        answers += [judge(one, start, manner, ask) for one, ask in zip(exchanges, asks)]
         return self.reply(manner, wall, answers)
 
     @staticmethod
@@ -789,9 +788,9 @@ class Agent:
             yield Ask(" ".join(source.choices(words, k=length)), max_tokens, due)
 
 
-def main() -> None:
+def main(job: Any) -> None:
+    """Do one job, and answer it on standard output."""
     try:
-        job = json.loads(sys.stdin.buffer.read(MAX_INPUT).decode("utf-8"))
         if not isinstance(job, dict) or job.get("op") not in OPERATIONS:
             raise JobRefused("no such operation")
         agent = Agent(job)
@@ -799,10 +798,8 @@ def main() -> None:
         reply = getattr(agent, job["op"])()
     except JobRefused as refused:
         reply = {"refused": str(refused)}
-    except ValueError as error:
-        reply = {"refused": f"the job is not JSON: {error}"}
     sys.stdout.write(json.dumps(reply))
 
 
 if __name__ == "__main__":
-    main()
+    main(json.load(sys.stdin))

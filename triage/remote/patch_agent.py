@@ -27,8 +27,6 @@ that cannot be read is shown as `unreadable` and blocks nothing else: what may b
 on the digests of the files.
 """
 
-# ruff: noqa: B905 - zip has no `strict` before Python 3.10
-
 import base64
 import contextlib
 import errno

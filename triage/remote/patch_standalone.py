@@ -1,4 +1,7 @@
-"""Change files of an installed package, each only where it is byte for byte what the change was made for."""
+"""Change files of an installed package, each only where it is byte for byte what the change was made for.
+
+Python 3.6 or newer, standard library alone.
+"""
 
 import glob
 import hashlib

@@ -123,8 +123,7 @@ def heard(output: int, words: bytes, seconds: float) -> bytes:
     return words
 
 
-def main() -> None:
-    job = json.loads(sys.stdin.buffer.read(MAX_INPUT).decode("utf-8"))
+def main(job: Json) -> None:
     for number in ENDING:
         signal.signal(number, end)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a write that fails then says so
@@ -154,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(json.load(sys.stdin))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -10,12 +9,10 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Lt
 
 from triage.common.errors import UnreachableError
-from triage.common.json import parse_json
 from triage.evidence.model import EMPTY, Deployment, Layout
-from triage.hosts import rights
 from triage.hosts.connection import Connection
-from triage.remote import program_text
-from triage.verify.service.service import reason_of
+from triage.hosts.sender import send
+from triage.remote import LINKS_AGENT
 
 LARGE = 64 << 20  # bytes: what a bandwidth of all ranks is told by
 PAIR_LARGE = 16 << 20  # bytes: what that of a pair is told by
@@ -150,7 +147,6 @@ def probe(
     """
     from pydantic import TypeAdapter, ValidationError
 
-    source = program_text("links_agent")
     small = max(message, 4 * world)
     job = {
         "world": world,
@@ -159,23 +155,24 @@ def probe(
         "rounds": ROUNDS,
         "deadline": deadline,
     }
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    argv: tuple[str, ...] = ("env", *variables, python, "-B", "-c", source)
-    if not rights.is_contained(connection):
-        argv = rights.as_service(user, (python,), argv)
-    output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=deadline + 60)
-    what = (f"time the links between {world} ranks with {python} on", connection.name)
-    if output.code == rights.REFUSED:
-        raise rights.refusal(*what, output)
-    if output.code != 0:
-        raise UnreachableError(*what, reason_of(output), f"{python} -c 'import torch'")
+    about = (f"time the links between {world} ranks with {python} on", connection.name)
+    reply = send(
+        connection,
+        LINKS_AGENT,
+        job,
+        python=python,
+        about=about,
+        next=f"{python} -c 'import torch'",
+        timeout=deadline + 60,
+        user=user,
+        environment=environment,
+    )
+    if "refused" in reply:
+        raise UnreachableError(*about, str(reply["refused"])[:500], f"{python} -c 'import torch'")
     try:
-        reply = parse_json(output.stdout.strip().rpartition(b"\n")[2])
-        if isinstance(reply, dict) and "refused" in reply:
-            raise UnreachableError(*what, str(reply["refused"])[:500], f"{python} -c 'import torch'")
         return TypeAdapter(Links).validate_python(reply)
-    except (ValueError, ValidationError):
-        raise UnreachableError(*what, "its answer makes no sense", f"{python} --version") from None
+    except ValidationError:
+        raise UnreachableError(*about, "its answer makes no sense", f"{python} --version") from None
 
 
 def estimates(links: Links, shape: ModelShape) -> Iterator[Estimate]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
@@ -10,19 +9,17 @@ from typing import Annotated, TypeVar
 from annotated_types import Ge
 
 from triage.common.errors import RefusedError, UnreachableError
-from triage.common.json import parse_json
 from triage.engines import ENGINES
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
-from triage.hosts import rights
 from triage.hosts.connection import Connection
+from triage.hosts.sender import send
 from triage.hosts.typed_command import there
-from triage.remote import program_text
+from triage.remote import LOAD_AGENT
 from triage.remote.load_agent import MAX_TIME
 from triage.verify.load.plan import LoadShape, RequestPlan, planned
 from triage.verify.model import Api, Lengths, Load, Request
 from triage.verify.service.containers import place_of
-from triage.verify.service.service import reason_of
 
 SAID = 500  # characters of a host's own words in an error
 SLACK = 45.0  # seconds for the interpreter, the way to the host, and the agent's own last resort
@@ -173,35 +170,26 @@ class Client:
     def _run(self, kind: type[T], job: Mapping[str, object], deadline: float) -> T:
         from pydantic import TypeAdapter, ValidationError
 
-        source = program_text("load_agent")
-        argv: tuple[str, ...] = (self._python, "-I", "-S", "-B", "-c", source)
-        if not self._inside:
-            argv = rights.as_ours(argv)
         deadline = max(1.0, min(deadline, MAX_TIME))
-        stdin = json.dumps({**self._job, "timeout": self._timeout, **job, "deadline": deadline}).encode()
-        output = self._connection.run(argv, stdin=stdin, timeout=deadline + SLACK)
-        what = (f"measure {self.address} with {self._python} on", self._connection.name)
-        if output.code == rights.REFUSED:
-            raise rights.refusal(*what, output)
-        if output.code != 0:
-            raise UnreachableError(
-                *what, reason_of(output), there(self._connection.name, f"{self._python} --version")
-            )
+        about = (f"measure {self.address} with {self._python} on", self._connection.name)
+        version = there(self._connection.name, f"{self._python} --version")
+        reply = send(
+            self._connection,
+            LOAD_AGENT,
+            {**self._job, "timeout": self._timeout, **job, "deadline": deadline},
+            python=self._python,
+            about=about,
+            next=version,
+            timeout=deadline + SLACK,
+        )
+        if "refused" in reply:
+            models = there(self._connection.name, f"curl http://{self.address}/v1/models")
+            raise UnreachableError(*about, str(reply["refused"])[:SAID], models)
         try:
-            reply = parse_json(output.stdout)
-            if isinstance(reply, dict) and "refused" in reply:
-                raise UnreachableError(
-                    *what,
-                    str(reply["refused"])[:SAID],
-                    there(self._connection.name, f"curl http://{self.address}/v1/models"),
-                )
             return TypeAdapter(kind).validate_python(reply)
-        except (ValueError, ValidationError) as error:
-            raise UnreachableError(
-                *what,
-                f"its answer makes no sense: {error}"[:SAID],
-                there(self._connection.name, f"{self._python} --version"),
-            ) from None
+        except ValidationError as error:
+            happened = f"its answer makes no sense: {error}"[:SAID]
+            raise UnreachableError(*about, happened, version) from None
 
 
 def client_of(

@@ -5,26 +5,23 @@ It runs in the service's interpreter on its host, with prompts of random tokens 
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triage.common.errors import RefusedError, UnreachableError, UsageError
-from triage.common.json import parse_json
 from triage.engines import ENGINES, engine_named, titles
 from triage.engines.engine import Benchmark
 from triage.evidence.model import Deployment
 from triage.evidence.redaction.redactor import Redactor
-from triage.hosts import rights
 from triage.hosts.connection import Connection
-from triage.remote import program_text
+from triage.hosts.sender import send
+from triage.remote import TOOL_AGENT
 from triage.verify.load.other_tools import foreign_of
 from triage.verify.load.plan import LoadShape
 from triage.verify.model import ByTool
 from triage.verify.service.containers import place_of
-from triage.verify.service.service import reason_of
 
 SLACK = 30.0  # seconds for the interpreter and the way to the host
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
@@ -117,24 +114,23 @@ def _given(options: Mapping[str, object]) -> list[str]:
 def _run(
     connection: Connection, deployment: Deployment, tool: str, job: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    source = program_text("tool_agent")
-    python = deployment.python
-    argv: tuple[str, ...] = (python, "-I", "-S", "-B", "-c", source)
-    if not deployment.container:
-        argv = rights.as_service(deployment.user, (python,), argv)
-    output = connection.run(argv, stdin=json.dumps(job).encode(), timeout=job["timeout"] + SLACK)
-    what = (f"run {tool} with {python} on", connection.name)
-    if output.code == rights.REFUSED:
-        raise rights.refusal(*what, output)
-    if output.code != 0:
-        raise UnreachableError(*what, reason_of(output), "repeat without --tool")
+    about = (f"run {tool} with {deployment.python} on", connection.name)
+    reply = send(
+        connection,
+        TOOL_AGENT,
+        job,
+        python=deployment.python,
+        about=about,
+        next="repeat without --tool",
+        timeout=job["timeout"] + SLACK,
+        user=deployment.user,
+    )
     try:
-        reply = parse_json(output.stdout.strip())
         if not isinstance(reply["results"], list):
             raise TypeError
         return {name: reply[name] for name in ("results", "why", "words")}
-    except (ValueError, LookupError, TypeError):
-        raise UnreachableError(*what, "its answer makes no sense", "repeat without --tool") from None
+    except (LookupError, TypeError):
+        raise UnreachableError(*about, "its answer makes no sense", "repeat without --tool") from None
 
 
 def _last_word(words: str, key: str) -> str:

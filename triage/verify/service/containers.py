@@ -14,10 +14,11 @@ from triage.evidence.catalogue.containers import Daemon, Tool
 from triage.evidence.catalogue.inside import inside
 from triage.evidence.discovery.containers import container_of
 from triage.evidence.model import Deployment
-from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output
-from triage.remote import program_text
+from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output, reason_of
+from triage.hosts.sender import command_with
+from triage.remote import CONTAINER_COMMAND
 from triage.verify.service.pods import pod_of
-from triage.verify.service.service import ServiceState, reason_of, refused
+from triage.verify.service.service import ServiceState, refused
 
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
 DEAD = ("exited", "dead", "created", "stopped", "configured")
@@ -112,8 +113,7 @@ class Inside:
             return Output(1, b"", b"there is no pod of it now\n")
         command = (*inside(self._tool, id, stdin=True), *argv)
         if stdin and self._python:
-            source = program_text("container_command")
-            tied = (self._python, "-I", "-S", "-B", "-c", source, str(len(stdin)), *argv)
+            tied = command_with(CONTAINER_COMMAND, self._python, str(len(stdin)), *argv)
             command = ("sh", "-c", _HELD, "sh", *inside(self._tool, id, stdin=True), *tied)
         return self._connection.run(command, stdin=stdin, timeout=timeout, limit=limit)
 

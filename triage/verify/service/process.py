@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from triage.common.errors import RefusedError, UnreachableError
-from triage.hosts.connection import Connection, Output
+from triage.hosts.connection import Connection, Output, reason_of
 from triage.hosts.typed_command import there
-from triage.verify.service.service import ServiceState, reason_of, text_of
+from triage.verify.service.service import ServiceState, text_of
 
 STOP_GRACE = 20.0  # seconds between SIGTERM and SIGKILL
 

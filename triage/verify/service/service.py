@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from triage.evidence.model import last_words
 from triage.hosts.connection import Output
 
 MAX_LINE = 64 * 1024  # bytes; the rest of a longer line is dropped
@@ -84,13 +83,6 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[str, ...]]:
 
 def text_of(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
-
-
-def reason_of(output: Output) -> str:
-    """Why a command failed, in its own last words."""
-    if output.cut:
-        return "it took too long" if output.cut == "time" else "it printed too much"
-    return last_words(output)
 
 
 def refused(output: Output) -> bool:
