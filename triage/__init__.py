@@ -1,3 +1,3 @@
-"""Find the first fault of a crashed inference service, confirm its cause, mend it, prove it."""
+"""Find the root cause of a crashed inference service, fix it reversibly, and verify the fix."""
 
 __version__ = "0.1.0"

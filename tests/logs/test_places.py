@@ -131,7 +131,7 @@ def test_a_database_that_is_not_trusted_is_built_anew(cache: Path, damage: str) 
     else:
         path.chmod(0o666)
     assert again()(b"Traceback (most recent call last):")
-    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (whole, 0o644)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (whole, 0o600)
 
 
 def test_without_a_place_to_keep_it_the_database_still_works(

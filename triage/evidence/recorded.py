@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Recorded:
-    """A question's key and command, and its canonical text, or why there is none."""
+    """The key and command of a query, and its canonical text, or the reason why there is none."""
 
     key: str
     command: str
     text: str | None = None
     missing: str = ""
     partial: str = ""
-    source: bool = False  # the text is that of a program
+    source: bool = False  # the text is program text
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Case:
 
 
 def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:
-    """What a recorded text answers."""
+    """Return the answer that a recorded text gives."""
     if recorded.text is None:
         return Answer(query, None, recorded.missing, recorded.partial, recorded.command)
     try:
@@ -52,7 +52,7 @@ def answer_from(query: Query[T], recorded: Recorded) -> Answer[T]:
 
 
 class RecordedEvidence:
-    """A case answers what it holds; the rest is missing, never guessed."""
+    """Answers with what a case holds. Everything else is missing, and never guessed."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -63,7 +63,7 @@ class RecordedEvidence:
         return Origin("case", self._case.name)
 
     def foresee(self, queries: Sequence[Query[Any]]) -> None:
-        """There is no host to be asked."""
+        """Do nothing: there is no host to ask."""
 
     def ask(self, query: Query[T]) -> Answer[T]:
         recorded = self._recorded.get(query.key)
@@ -73,7 +73,7 @@ class RecordedEvidence:
 
 
 class LogEvidence:
-    """A log and nothing else: no question has an answer."""
+    """A log and nothing else: no query has an answer."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -83,7 +83,7 @@ class LogEvidence:
         return Origin("log", self._name)
 
     def foresee(self, queries: Sequence[Query[Any]]) -> None:
-        """There is no host to be asked."""
+        """Do nothing: there is no host to ask."""
 
     def ask(self, query: Query[T]) -> Answer[T]:
         return Answer(query, None, "only a log was given", command=shlex.join(query.argv()))

@@ -1,4 +1,4 @@
-"""Machines we reach. The only package that talks to one."""
+"""Connections to hosts. This is the only package that talks to a machine."""
 
 from triage.hosts.connection import Connection, Output
 from triage.hosts.opening import open_connection

@@ -1,4 +1,4 @@
-"""Commands as root, through sudo, with a password where it asks for one."""
+"""Runs commands as root through sudo, with a password if sudo asks for one."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ _ANYTHING = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
 
 _FREELY = re.compile(rb"^\s+\([^)\n]*\) (?:[A-Z]+: )*NOPASSWD: (?:[A-Z]+: )*ALL\s*$", re.MULTILINE)
 
-# sudo takes the password from the first line of standard input, where it asks for one: for some commands it
-# may not. What it leaves, up to a mark, is not for the command.
+# Where sudo asks for a password, it reads it from the first line of standard input; for some commands it does
+# not ask. This skips everything up to a mark, so that the command never reads the password.
 _SKIP = 'while IFS= read -r line && [ "$line" != "$1" ]; do :; done; shift; exec "$@"'
 
 
 def become_root(connection: Connection, ask: Ask | None = None, whose: str = "") -> Connection:
-    """`connection` as root: itself where it already is. A password is asked for once, where sudo wants one.
-    `whose` it is said to be, where not of this host alone.
+    """Return a connection that runs commands as root: `connection` itself if it already does.
 
-    Raises UnreachableError, with the connection closed, when sudo does not let us.
+    If sudo wants a password, `ask` is called once. `whose` names in the prompt whose password it is, if it is
+    not that of this host alone.
+
+    Raises UnreachableError, with the connection closed, if sudo refuses.
     """
     if connection.run(["id", "-u"]).stdout.strip() == b"0":
         return connection
     allowed = connection.run(["sudo", "-n", "-l"])
     if allowed.code == 0:
         guarded = _ANYTHING.search(allowed.stdout) is not None
-        if guarded and not _FREELY.search(allowed.stdout):  # it lists what takes a password, too
+        if guarded and not _FREELY.search(allowed.stdout):  # the list includes commands that take a password
             allowed = connection.run(["sudo", "-n", "--", "true"])
         if allowed.code == 0:
             return RootConnection(connection, guarded=guarded)
@@ -70,11 +72,11 @@ def become_root(connection: Connection, ask: Ask | None = None, whose: str = "")
 
 
 class RootConnection:
-    """Puts sudo before every command; what sudo does not allow runs as the ordinary user.
+    """Puts sudo before every command. A command that sudo does not allow runs as the ordinary user.
 
-    A password goes to sudo's standard input alone, never onto a command line. `timeout` stands behind
-    sudo: a process of root cannot be ended by the user who started it. Who may run only some commands, and
-    that with a password, runs those that read their input as the ordinary user.
+    A password goes only to sudo's standard input, never onto a command line. `timeout` runs below sudo,
+    because the user who started a process of root cannot end it. If the user may run only some commands, and
+    those with a password, commands that read input run as the ordinary user.
     """
 
     def __init__(self, inner: Connection, password: str = "", guarded: bool = False) -> None:
@@ -118,9 +120,10 @@ class RootConnection:
         self._inner.close()
 
     def _sudo(self, argv: Sequence[str], timeout: float) -> tuple[tuple[str, ...], bytes]:
-        """The command line, and what comes before its standard input."""
+        """Return the command line, and the bytes that go before its standard input."""
         seconds = str(math.ceil(timeout))
-        # Who may run anything gets a shell that ends what is left of the command's group: only root can.
+        # With the right to run anything, a shell ends the remaining processes of the command's group: only
+        # root can do that.
         limited = guarded(argv, seconds) if self._guarded else ("timeout", "-k", "2", seconds, *argv)
         if not self._password:
             return ("sudo", "-n", "--", *limited), b""

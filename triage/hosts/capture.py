@@ -1,4 +1,4 @@
-"""What a running command has printed so far, within its limits."""
+"""The output of a running command so far, within its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Stream = Literal["stdout", "stderr"]
 
 
 class Capture:
-    """Collects both streams; each keeps at most `limit` bytes."""
+    """Collects both output streams, each up to `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -21,7 +21,7 @@ class Capture:
         self.cut: Literal["", "bytes", "time"] = ""
 
     def add(self, stream: Stream, data: bytes | bytearray) -> None:
-        """Keep `data`; set `cut` when that stream is over its limit."""
+        """Keep `data`, and set `cut` if that stream exceeds its limit."""
         kept = self.stdout if stream == "stdout" else self.stderr
         kept += data
         if len(kept) > self.limit:

@@ -1,4 +1,4 @@
-"""The one interface to a machine, whatever the way to it."""
+"""The interface to a machine, which is the same for every kind of connection."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Literal, Protocol, runtime_checkable
 from triage.common.errors import UnreachableError
 
 DEFAULT_TIMEOUT = 30.0  # seconds
-DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes a stream
+DEFAULT_LIMIT = 64 * 1024 * 1024  # bytes of each stream
 
-# What every command finds in its environment, so that answers read the same everywhere.
+# Every command gets these variables, so that answers read the same on every host.
 ENVIRONMENT: Mapping[str, str] = MappingProxyType({"LC_ALL": "C", "SYSTEMD_COLORS": "0", "TZ": "UTC"})
-# What would make tools read their arguments, or print, otherwise.
+# These variables would change how tools read their arguments, or what they print.
 UNWANTED = ("POSIXLY_CORRECT", "GREP_OPTIONS", "PS_FORMAT", "PS_PERSONALITY")
 _LOGGED = re.compile(r'time="[^"]{0,60}" level=(?:error|fatal) msg="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a command on a host left behind.
+    """The result of a command on a host.
 
-    `code` is its exit status, negative for a signal, None when we ended it. `cut` says which limit
-    ended it early; what it had printed until then is kept. `shell` is the process on the host with which we
-    ran it, 0 without one: that and what it started are not of the host.
+    `code` is its exit status: negative for a signal, None if we ended the command. `cut` names the limit that
+    ended it early; the output until then is kept. `shell` is the pid of the process on the host that ran the
+    command for us, 0 if there is none. That process and its children are ours, not the host's.
     """
 
     code: int | None
@@ -38,7 +38,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Command:
-    """One, and its limits: as for `Connection.run`. What it reads is text, of some kilobytes at most."""
+    """A command and its limits, as in `Connection.run`. `stdin` is text of a few kilobytes at most."""
 
     argv: tuple[str, ...]
     timeout: float = DEFAULT_TIMEOUT
@@ -47,11 +47,11 @@ class Command:
 
 
 class LostError(UnreachableError):
-    """The connection ended under a command. The next command opens it anew."""
+    """The connection was lost while a command ran. The next command opens a new one."""
 
 
 def why_cut(cut: str, timeout: float, limit: int) -> str:
-    """What is wrong with an output that one of its limits has cut."""
+    """Return why an output is incomplete, for the limit that cut it ("time" or "bytes")."""
     if cut == "time":
         return f"no end of it within {timeout:g} s"
     return f"it is longer than {limit >> 20} MiB" if limit >> 20 else f"it is longer than {limit >> 10} KiB"
@@ -79,7 +79,7 @@ def reason_of(output: Output) -> str:
 
 
 class Connection(Protocol):
-    """A machine on which commands run. Opened by `triage.hosts.open_connection`."""
+    """A machine on which commands run. `triage.hosts.open_connection` opens one."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Connection(Protocol):
 
     @property
     def address(self) -> str:
-        """Where that leads: `root@127.0.1.1:22`, or `local`."""
+        """The address behind the name: `root@127.0.1.1:22`, or `local`."""
         ...
 
     def run(
@@ -99,18 +99,19 @@ class Connection(Protocol):
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> Output:
-        """Run `argv`, never through an unquoted shell; end it at `timeout` seconds or `limit` bytes.
+        """Run `argv`, never through an unquoted shell, for at most `timeout` seconds and `limit` bytes of
+        output.
 
-        Raises UnreachableError when the machine cannot be reached, LostError when it was lost under the
-        command. A command that is not there gives code 127.
+        Raises UnreachableError if the machine cannot be reached, and LostError if the connection was lost
+        while the command ran. A command that does not exist gives code 127.
         """
         ...
 
     def stream(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Iterator[bytes]:
-        """Yield standard output as it comes; b"" at least once a second while nothing does.
+        """Yield standard output as it arrives, and b"" at least once a second while there is none.
 
-        Ends with the command, at `timeout` seconds, or when the iterator is closed, which ends the
-        command on the host too.
+        The iterator ends with the command, after `timeout` seconds, or when it is closed. Closing it also
+        ends the command on the host.
         """
         ...
 
@@ -119,11 +120,11 @@ class Connection(Protocol):
 
 @runtime_checkable
 class Joining(Protocol):
-    """A connection to a machine that is far: several commands can go there as one."""
+    """A connection to a remote machine that can send several commands as one."""
 
     def run_each(self, commands: Sequence[Command]) -> tuple[Output, ...]:
-        """The outputs of commands that depend on nothing of each other.
+        """Return the outputs of commands that do not depend on each other.
 
-        Where one runs into a limit, there may be none of it, nor of those after it. Raises as `run`.
+        If one runs into a limit, its output and those of the later ones may be missing. Raises as `run` does.
         """
         ...

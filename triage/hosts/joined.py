@@ -1,5 +1,6 @@
-"""Several commands in one, run one after the other: each would otherwise cost a channel, a login shell and
-the way there and back."""
+"""Several commands sent as one and run in sequence, which saves a channel, a login shell and a round trip
+each.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ _TOLD = 'mark=$1; told() { printf "\\n%s %s\\n" "$mark" $?; printf "\\n%s\\n" "$
 
 
 def joined(commands: Sequence[Command], mark: str) -> Command:
-    """One command for several, that reads no input; all have as long as the most patient of them.
+    """Return one command that runs several, reads no input, and has the longest of their timeouts.
 
-    `mark` is a word that nobody can foresee: it parts what they print.
+    `mark` is an unpredictable word that separates their outputs.
     """
     script = "; told; ".join(map(_line, commands))
     return Command(
@@ -28,7 +29,7 @@ def joined(commands: Sequence[Command], mark: str) -> Command:
 
 
 def _line(command: Command) -> str:
-    """It, in one line as a C shell takes no other."""
+    """Return the command as one line, because a C shell accepts only that."""
     if not command.stdin:
         return shlex.join(command.argv)
     text = command.stdin.replace("\\", r"\\").replace("\n", r"\n")
@@ -36,8 +37,11 @@ def _line(command: Command) -> str:
 
 
 def parted(output: Output, commands: Sequence[Command], mark: str) -> tuple[Output, ...]:
-    """The outputs of joined commands. There are none of one that a limit ended before it had all of its own,
-    nor of those after it."""
+    """Split the output of joined commands.
+
+    A command that a limit ended before its output was complete has no output, and neither have the later
+    ones.
+    """
     ended = re.compile(rb"\n%s ([0-9]{1,3})\n" % mark.encode())
     complaints = output.stderr.split(b"\n%s\n" % mark.encode())
     found: list[Output] = []
@@ -59,5 +63,5 @@ def parted(output: Output, commands: Sequence[Command], mark: str) -> tuple[Outp
 
 
 def code_of(status: int) -> int:
-    """A shell's exit status: negative for a signal."""
+    """Return the exit code for a shell's exit status: negative for a signal."""
     return 128 - status if 128 < status <= 192 else status

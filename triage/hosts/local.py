@@ -1,4 +1,4 @@
-"""This machine."""
+"""The connection to this machine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, ENVIRONMENT,
 from triage.hosts.options import check
 
 GRACE = (
-    2.0  # seconds between SIGTERM and SIGKILL, and for a child in a session of its own that holds our pipes
+    2.0  # seconds between SIGTERM and SIGKILL, and for a child in another session that holds our pipes open
 )
-TICK = 0.5  # seconds of waiting at most before the clock is looked at
+TICK = 0.5  # longest wait in seconds before the clock is checked
 
 
 class LocalConnection:
-    """Runs commands as children of this process, each in a process group of its own."""
+    """Runs commands as children of this process, each in its own process group."""
 
     name = "local"
     address = "local"
@@ -65,7 +65,7 @@ class LocalConnection:
             _end(process)
 
     def close(self) -> None:
-        """Nothing is held open between commands."""
+        """Do nothing: no resource is held between commands."""
 
 
 def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | Output:
@@ -94,11 +94,13 @@ def _start(argv: Sequence[str], with_stdin: bool) -> subprocess.Popen[bytes] | O
 def _said(
     process: subprocess.Popen[bytes], stdin: bytes, timeout: float, stop: Event | None
 ) -> Iterator[tuple[Stream, bytes]]:
-    """Feed standard input and yield both outputs, b"" while nothing comes, until the command has ended and
-    they have, or the time is over."""
+    """Feed standard input and yield both outputs, with b"" while there is none.
+
+    Ends when the command and both its outputs have ended, or when the time is over.
+    """
     left_to_write = memoryview(stdin)
     deadline = time.monotonic() + timeout
-    ended: float | None = None  # when the command itself was first seen to have ended
+    ended: float | None = None  # when the command was first seen to have ended
     with selectors.DefaultSelector() as selector:
         for pipe, stream in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             assert pipe is not None
@@ -134,8 +136,9 @@ def _said(
 
 
 def _over(process: subprocess.Popen[bytes], patience: float = 0.0) -> bool:
-    """Whether the command has ended, `patience` seconds from now. What it has left in its process group then
-    ends with it."""
+    """Wait up to `patience` seconds and return whether the command has ended. If so, the rest of its process
+    group is killed.
+    """
     if process.returncode is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)
@@ -144,7 +147,7 @@ def _over(process: subprocess.Popen[bytes], patience: float = 0.0) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Reap the command; one that has not ended by itself goes with its whole process group."""
+    """Reap the command. If it has not ended by itself, end its whole process group."""
     if not _over(process):
         _signal_group(process, signal.SIGTERM)
         if not _over(process, GRACE):

@@ -1,4 +1,4 @@
-"""From a host's name to a connection."""
+"""Opens a connection to a host by its name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ LOCAL = "local"
 def open_connection(name: str, options: ConnectionOptions | None = None) -> Connection:
     """Connect to `local`, an ssh alias, `host`, `user@host:port` or `ssh://user@host:port`.
 
-    Raises UsageError for a name that cannot be one, UnreachableError when the host cannot be reached
-    or does not let us in, RefusedError for an unknown or changed host key.
+    Raises UsageError for a name that is not valid, UnreachableError if the host cannot be reached or refuses
+    the log-in, and RefusedError for an unknown or changed host key.
     """
     options = options or ConnectionOptions()
     connection: Connection

@@ -1,4 +1,4 @@
-"""How to reach a host: what the command line says, beside the user's ssh configuration."""
+"""Options of a connection: what the command line adds to the user's ssh configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Literal
 
-Ask = Callable[[str], "str | None"]  # from a prompt to what a person typed
+Ask = Callable[[str], "str | None"]  # takes a prompt and returns what a person typed
 HostKeyPolicy = Literal["strict", "accept-new"]
 
 
@@ -16,15 +16,17 @@ HostKeyPolicy = Literal["strict", "accept-new"]
 class ConnectionOptions:
     """Options of one connection.
 
-    `ssh_config` replaces `~/.ssh/config`. `host_key` says what happens to a host whose key is not
-    known: refused, or added to known_hosts; a changed key is always refused, whatever the
-    configuration says. `connect_timeout` (seconds) bounds each of connecting, the key exchange and
-    the authentication; ConnectTimeout of the configuration comes first. `become` runs commands as
-    root through sudo. `address`, `user`, `port` and `identity_file` come before the ssh configuration;
-    they are of the host itself, not of its jumps, and so are `ssh_arguments`, what else ssh is told. Once
-    `stop` is set, whatever runs is ended, on the host too, and raises KeyboardInterrupt. `ask` gets a
-    password or passphrase from a person; without it, or with None from it, there is none. `sudo_of` says
-    whose password sudo wants, where it is that of several hosts.
+    - `ssh_config` replaces `~/.ssh/config`.
+    - `host_key` says what happens to an unknown host key: it is refused, or added to known_hosts. A changed
+      key is always refused, whatever the configuration says.
+    - `connect_timeout` (seconds) limits connecting, key exchange and authentication, each on its own.
+      ConnectTimeout of the configuration takes precedence.
+    - `become` runs commands as root through sudo.
+    - `address`, `user`, `port`, `identity_file` and `ssh_arguments` (further arguments of ssh) take
+      precedence over the ssh configuration. They apply to the host itself, not to its jump hosts.
+    - `stop`, once set, ends whatever runs, on the host too, and raises KeyboardInterrupt.
+    - `ask` gets a password or passphrase from a person. Without it, or if it returns None, there is none.
+    - `sudo_of` names whose password sudo wants, if it is that of several hosts.
     """
 
     ssh_config: Path | None = None
@@ -42,6 +44,6 @@ class ConnectionOptions:
 
 
 def check(stop: Event | None) -> None:
-    """Raises KeyboardInterrupt once `stop` is set: to whatever runs in a thread, Ctrl-C comes this way."""
+    """Raise KeyboardInterrupt once `stop` is set. This is how Ctrl-C reaches what runs in a thread."""
     if stop is not None and stop.is_set():
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Commands as text, for a shell on the other side and for people."""
+"""Commands as text: quoted for a remote shell, and shown to people."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SAID = "triage: pid"
 _ODD = re.compile(r"([!\\])")
 _MARK = re.compile(rb"(?:^|\n)triage: pid ([0-9]{1,10}) (timeout|setsid|group|)\n")
 
-# What makes the command the leader of a process group; `group` where nothing does and the shell leads one,
-# which then counts. (ksh93 would take a bare `)` there for its own.)
+# Finds what makes the command the leader of a process group. `group` means that nothing does but the shell
+# leads a group itself. (ksh93 would take a bare `)` here as its own.)
 _FIND = (
     'if [ "$lead" = unknown ]; then lead=; '
     "if timeout -k 1 1 true; then lead=timeout; elif setsid true; then lead=setsid; "
     'elif [ "$(read -r stat </proc/$$/stat; set -- ${{stat##*")" }}; echo $3)" = $$ ]; then lead=group; '
     "fi 2>/dev/null; fi; "
 )
-# It has a time limit of its own: it ends also where the connection is gone without a word.
+# The command has its own time limit, so that it also ends if the connection is lost silently.
 _LIMIT = (
     "case $lead in "
     'timeout) set -- timeout -k 2 "$seconds" "$@" ;; '
@@ -30,14 +30,14 @@ _LIMIT = (
     """'{{ sleep "$0"; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & exec "$@"' "$seconds" "$@" ;; """
     'group) {{ sleep "$seconds"; kill -TERM $$; }} >/dev/null 2>&1 </dev/null 3<&- & ;; esac; '
 )
-# On a signal the group is asked to end, and made to. (For parentheses yash would fork twice.)
+# A signal asks the group to end, and later kills it. (For parentheses yash would fork twice.)
 _WATCH = (
     "pid=$!; whom=-$pid; case $lead in group) whom=0 ;; esac; "
     'trap "trap \\"\\" TERM HUP; kill -TERM $whom || kill -TERM $pid; '
     'sleep 2; kill -KILL $whom || kill -KILL $pid" TERM HUP; '
 )
-# What the command has left in its group ends with it; in our own, what heeds it. A death by signal is 128+N
-# here: ksh93 counts from 256, and yash from 384.
+# Whatever the command leaves in its group ends with it; in our own group, whatever obeys SIGTERM does. A
+# death by signal becomes 128+N: ksh93 counts from 256, and yash from 384.
 _WAIT = (
     "exec 2>/dev/null 3<&-; wait $pid; code=$?; "
     '[ -z "$watch" ] || kill -KILL $watch; '
@@ -45,11 +45,11 @@ _WAIT = (
     "[ $code -lt 256 ] || code=$((128 + code % 128)); exit $code"
 )
 
-# Under the account's login shell, whatever it is: a POSIX shell that says its pid, starts the command as the
-# leader of a process group, waits, and turns a signal into 128+N. The pid is said on both streams: what comes
-# before it was printed by the start-up files of the account, and is no answer. With it stands what makes the
-# group, which is looked for once. Our input goes on after that of the command: where it ends, because we no
-# longer wait or are no more, the command is ended.
+# Under any login shell this starts a POSIX shell, which prints its pid, starts the command as the leader of a
+# process group, waits for it, and turns a signal into 128+N. The pid is printed on both streams: anything
+# before it came from the start-up files of the account and is not part of the answer. Beside the pid stands
+# what makes the group, which is searched only once. Our input continues after that of the command: when it
+# ends, because we stopped waiting or are gone, the command is ended.
 _SHELL = (
     "unset {unwanted}; export {environment}; exec 3<&0; size=$1; seconds=$2; lead=$3; shift 3; "
     f"{_FIND}"
@@ -66,14 +66,15 @@ _GUARD = (
     f'seconds=$1; shift; lead=unknown; {_FIND}{_LIMIT}exec 3<&0; exec "$@" <&3 3<&- & {_WATCH}watch=; {_WAIT}'
 ).format()
 UNKNOWN = "unknown"
-"""What makes a process group on a host, before that was looked for."""
+"""The value of `lead` before it is known what makes a process group on the host."""
 
 
 def remote_command(argv: Sequence[str], seconds: int, size: int, lead: str = UNKNOWN) -> str:
-    """The line that runs `argv` on a host, for at most `seconds`, with the first `size` bytes of its input;
-    the command ends where more of it can no longer come.
+    """Return the line that runs `argv` on a host for at most `seconds`, with the first `size` bytes of its
+    input.
 
-    `lead` is what a command before has found to make a group with. Raises UsageError for a NUL in it.
+    The command ends when no more input can come. `lead` is what an earlier command found to make a process
+    group. Raises UsageError for a NUL in `argv`.
     """
     if any("\0" in word for word in argv):
         raise UsageError(
@@ -86,12 +87,14 @@ def remote_command(argv: Sequence[str], seconds: int, size: int, lead: str = UNK
 
 
 def guarded(argv: Sequence[str], seconds: str) -> tuple[str, ...]:
-    """`argv` with a shell around it that ends with the command, or after `seconds`, what that has started."""
+    """Return `argv` wrapped in a shell that ends the command's children with it, and everything after
+    `seconds`.
+    """
     return ("sh", "-c", _GUARD, "sh", seconds, *argv)
 
 
 def _quoted(word: str) -> str:
-    """One word for any login shell: a C shell sees `!` in quotes as well, and fish a backslash."""
+    """Quote one word for any login shell: a C shell expands `!` even in quotes, and fish a backslash."""
     if not word:
         return "''"
     return "".join(
@@ -100,23 +103,23 @@ def _quoted(word: str) -> str:
 
 
 def lead_of(stderr: bytes | bytearray) -> str:
-    """What a remote command has found to make a process group with: "" where nothing does."""
+    """Return what a remote command found to make a process group with, "" if it found nothing."""
     match = _MARK.search(stderr, 0, BANNER)
     return match[2].decode() if match else UNKNOWN
 
 
 def pid_of(stderr: bytes | bytearray) -> int | None:
-    """The process that a remote command said it is."""
+    """Return the pid that a remote command printed."""
     match = _MARK.search(stderr, 0, BANNER)
     return int(match[1]) if match else None
 
 
 def drop_banner(stream: bytearray) -> bool:
-    """Leave what the command itself printed; False as long as it is not known where that begins."""
+    """Remove everything before the command's own output. Returns False while its beginning is not known."""
     match = _MARK.search(stream, 0, BANNER)
     if match:
         end = match.end()
-        del match  # it would hold the buffer
+        del match  # it would keep the buffer alive
         del stream[:end]
         return True
     return False

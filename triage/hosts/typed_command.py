@@ -1,4 +1,4 @@
-"""Commands for a person to run on a host, as they are typed here."""
+"""Commands for a person to run on a host, as one types them on this machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ LOCAL = "local"
 
 
 def there(host: str, command: str = "") -> str:
-    """`ssh gpu01 'systemctl status kimi'`; the command alone where the host is this machine.
+    """Return the line to type, such as `ssh gpu01 'systemctl status kimi'`; for this machine, the command
+    alone.
 
-    `host` is as the user named it: `local`, an ssh alias, `user@host:port` or `ssh://user@host:port`. Without
-    a command, the line that leads there.
+    `host` is the name that the user gave: `local`, an ssh alias, `user@host:port` or `ssh://user@host:port`.
+    Without a command, the line opens a shell there.
     """
     if host == LOCAL:
         return command

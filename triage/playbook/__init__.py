@@ -1,1 +1,1 @@
-"""YAML playbooks that string the steps together."""
+"""Playbooks: YAML files that string the steps of the product together."""

@@ -1,4 +1,4 @@
-"""What each verb of a playbook takes."""
+"""The arguments of each verb of a playbook."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from triage.verify.load.loads import FORMS, Form
 
 @dataclass(frozen=True)
 class StepArgument:
-    """`kind` is how a value reads in a playbook; `span` is what a number may be, ends included.
+    """One argument. `kind` is the type of its value in a playbook, `span` the allowed range of a number, both
+    ends included.
 
-    One with a `form` is written as for the commands, a number or a text; "" is as if it were not there.
+    An argument with a `form` is written as for the commands, as a number or a text; "" counts as not given.
     """
 
     kind: Literal["text", "number", "whole number", "true or false"]
@@ -25,7 +26,7 @@ class StepArgument:
     form: Form | None = None
 
     def __str__(self) -> str:
-        """How a person reads what is expected: `whole number, 1 to 256`."""
+        """Return what is expected, for people: `whole number, 1 to 256`."""
         if self.form is not None:
             return str(self.form)
         return self.kind if self.span is None else f"{self.kind}, {self.span[0]:g} to {self.span[1]:g}"
@@ -132,7 +133,7 @@ ARGUMENTS: Mapping[Verb, Mapping[str, StepArgument]] = {
 
 
 def wrong_names(verb: Verb, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(argument, what is wrong with it) for unknown and missing ones."""
+    """Return (argument, problem) for each unknown and each missing argument."""
     known = ARGUMENTS[verb]
     for name in given:
         if name not in known and verb != "set":
@@ -143,7 +144,7 @@ def wrong_names(verb: Verb, given: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def wrong_value(verb: Verb, name: str, value: Any) -> str:
-    """What is wrong with the value of a known argument, "" when nothing is."""
+    """Return what is wrong with the value of a known argument, "" if nothing is."""
     if verb == "set":
         return ""
     argument = ARGUMENTS[verb][name]

@@ -1,4 +1,4 @@
-"""What is wrong with a playbook of the right shape: names, arguments, expressions."""
+"""Checks a playbook that has the right shape: names, arguments and expressions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from triage.playbook.arguments import ARGUMENTS, wrong_names, wrong_value
 from triage.playbook.schema import PlaybookFile, Step
 from triage.playbook.templates import ExpressionError, expression_names, render, template_names
 
-HOST = "host"  # the host's name, known to every expression
+HOST = "host"  # the name of the host, known in every expression
 RESERVED = frozenset({HOST, "self", "true", "false", "none", "and", "or", "not", "in", "is", "if", "else"})
 
 
 def problems(playbook: PlaybookFile) -> Iterator[str]:
-    """Each as `key: what is wrong`, in the order of the file."""
+    """Return every problem as `key: what is wrong`, in the order of the file."""
     for name, value in playbook.vars.items():
         if name in RESERVED:
             yield f"vars.{name}: this name is taken"
@@ -31,7 +31,7 @@ def problems(playbook: PlaybookFile) -> Iterator[str]:
 
 
 def _step(place: str, step: Step, known: set[str], registered: set[str], titles: set[str]) -> Iterator[str]:
-    """Adds the step's title, and the name of its result to those that are known after it."""
+    """Check one step. Adds its title, and the name of its result, to those known in later steps."""
     place = f"{place} ({step.name})"
     if step.name in titles:
         yield f"{place}: another step has this name"
@@ -54,7 +54,7 @@ def _step(place: str, step: Step, known: set[str], registered: set[str], titles:
 
 
 def _argument(key: str, step: Step, name: str, value: Any, known: set[str]) -> Iterator[str]:
-    """A value that depends on nothing is judged here, any other when the step is run."""
+    """Check an argument that depends on nothing. Any other is checked when the step runs."""
     wrong = list(_unknown(key, template_names, value, known))
     yield from wrong
     known_argument = step.do == "set" or name in ARGUMENTS[step.do]

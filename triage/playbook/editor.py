@@ -1,4 +1,4 @@
-"""The JSON Schema of playbooks, by which an editor completes and checks them."""
+"""The JSON Schema of playbooks, with which an editor completes and checks them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triage.playbook.schema import PlaybookFile
 
 
 def schema() -> dict[str, Any]:
-    """That of the file's model, and for each verb the arguments that it takes."""
+    """Return the schema of the playbook file, extended by the arguments of each verb."""
     found = PlaybookFile.model_json_schema(by_alias=True)
     verbs = [
         {

@@ -1,4 +1,4 @@
-"""A playbook by its path, or by the name of a shipped one."""
+"""Loads a playbook by its path, or by the name of a shipped one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ SHOWN = 3  # problems that an error names
 
 
 def load_playbook(name: str) -> Playbook:
-    """The playbook at a path (it has a `/` or ends in .yaml or .yml), or the shipped one of that name.
+    """Load the playbook at a path (which has a `/` or ends in .yaml or .yml), or the shipped one of that
+    name.
 
-    Raises UsageError where there is none, and for a broken one, with its file and key.
+    Raises UsageError if there is none, and for an invalid one, with its file and key.
     """
     path = find_playbook(name)
     content = load_model(path, PlaybookFile, "playbook")
@@ -34,7 +35,7 @@ def load_playbook(name: str) -> Playbook:
 
 
 def find_playbook(name: str) -> Path:
-    """The file that a path or name means. Raises UsageError for an unknown name."""
+    """Return the file for a path or name. Raises UsageError for an unknown name."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         return Path(name)
     known = shipped_playbooks()
@@ -49,5 +50,5 @@ def find_playbook(name: str) -> Path:
 
 
 def shipped_playbooks() -> dict[str, Path]:
-    """The files of the shipped playbooks by name."""
+    """Return the files of the shipped playbooks by name."""
     return {path.stem: path for path in sorted(shipped_directory("playbooks").glob("*.yaml"))}

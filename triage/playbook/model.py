@@ -1,4 +1,4 @@
-"""Playbooks as they run: what is handed in, what is told on the way, what comes out. Plain values."""
+"""Plain values of a playbook run: its input, its events and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Playbook:
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What an action did. `data` is JSON, `summary` one line, `detail` text for people (a diff, a report)."""
+    """The result of an action. `data` is JSON, `summary` one line, `detail` text for people (a diff, a
+    report).
+    """
 
     ok: bool
     data: Mapping[str, Any]
@@ -52,7 +54,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class ConsentAsked:
-    """The question whether a step may be done; whoever is asked gets this event as well."""
+    """The question whether a step may run. Whoever is asked receives this event."""
 
     step: str
     do: Verb
@@ -67,7 +69,7 @@ class StepRefused:
 
 @dataclass(frozen=True)
 class Retried:
-    """Attempt number `attempt` of `attempts` failed; the next follows after `seconds`."""
+    """Attempt `attempt` of `attempts` failed; the next one follows after `seconds`."""
 
     step: str
     attempt: int
@@ -85,7 +87,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """`next` is the next command to run, "" when there is none to name."""
+    """A step failed. `next` is the next command to run, "" if there is none."""
 
     step: str
     reason: str
@@ -98,7 +100,7 @@ Event = StepStarted | Skipped | ConsentAsked | StepRefused | Retried | Done | Fa
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What became of one step. `after` names the failed step whose `on_failure` it belongs to."""
+    """The outcome of one step. `after` names the failed step to whose `on_failure` it belongs."""
 
     step: str
     do: Verb
@@ -113,13 +115,13 @@ class StepOutcome:
 
     @property
     def ends(self) -> bool:
-        """Does the run end here?"""
+        """Return whether the run ends here."""
         return self.status in ("failed", "refused")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run: that of the step that ended it, or `done`."""
+    """The outcome of a run: that of the step that ended it, or `done`."""
 
     playbook: str
     file: str
@@ -131,7 +133,7 @@ class Result:
     outcomes: tuple[StepOutcome, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """`triage.run/1`."""
+        """Return the outcome as `triage.run/1`."""
         return {
             "schema": "triage.run/1",
             "playbook": {"name": self.playbook, "file": self.file},

@@ -1,4 +1,4 @@
-"""What a playbook would do, without doing any of it."""
+"""Shows what a playbook would do, without doing it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ Runs = Literal["yes", "no", "decided at run time"]
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """`runs` says whether `when` holds; `open` names the arguments that are decided at run time.
+    """One planned step. `runs` says whether `when` holds; `open` names the arguments that are decided at run
+    time.
 
-    Those arguments stand as they are in the file. `after` names the step whose failure this one follows.
+    Those arguments are shown as they stand in the file. `after` names the step whose failure this one
+    follows.
     """
 
     name: str
@@ -47,7 +49,7 @@ class PlannedRun:
 
 
 def plan(playbook: Playbook, host: str, variables: Mapping[str, Any]) -> tuple[PlannedStep, ...]:
-    """Every step in order, each followed by those of its `on_failure`. Raises UsageError."""
+    """Return every step in order, each followed by the steps of its `on_failure`. Raises UsageError."""
     values = {**variables, HOST: host}
     planned = []
     for step in playbook.steps:

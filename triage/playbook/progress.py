@@ -1,4 +1,4 @@
-"""How far a run came, kept after every step: an interrupted one can be gone on with."""
+"""The progress of a run, stored after every step, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SCHEMA = "triage.progress/1"
 
 
 class Progress:
-    """Of one playbook with its variables on one host. It is gone when the run has ended, however it did.
+    """The progress of one playbook with its variables on one host. It is deleted when the run has ended.
 
-    `again` is the command of the run.
+    `again` is the command that started the run.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Progress:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Forget it when the run comes to its end; an interruption keeps it, and says how to go on.
+        """Hold the progress during a run. It is deleted at the end of the run; an interruption keeps it and
+        says how to continue.
 
-        Raises RefusedError while another run of the playbook is at work on the host.
+        Raises RefusedError while another run of the playbook works on the host.
         """
         with self._locked():
             try:
@@ -75,7 +76,7 @@ class Progress:
         return file
 
     def write(self, outcomes: Sequence[StepOutcome]) -> None:
-        """Raises UnreachableError."""
+        """Store the progress. Raises UnreachableError."""
         from pydantic import TypeAdapter
 
         plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
@@ -84,7 +85,7 @@ class Progress:
         write_atomically(self.path, data)
 
     def read(self) -> tuple[StepOutcome, ...]:
-        """What was done before. Raises UsageError where no run of this kind was interrupted."""
+        """Return the outcomes of an interrupted run. Raises UsageError if no such run was interrupted."""
         from pydantic import TypeAdapter, ValidationError
 
         try:

@@ -1,6 +1,6 @@
 """Runs a playbook: order, conditions, consent, retries, and what follows a failure.
 
-It knows nothing of hosts, patches or verification: what each verb does is handed in as `actions`.
+The runner does not know hosts, patches or verification: `actions` holds what each verb does.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def run(
 ) -> Result:
     """Run every step on the host; `variables` are those of `variables.resolve`.
 
-    A step fails when its action gives a result that is not ok or raises TriageError, and when one of
-    its expressions has no value. Then its `on_failure` steps are run, each of them whatever became of
-    the one before, and the run has failed, with the exit code of the step. A step that consent is
-    refused for is not done, and ends the run.
+    A step fails if its action returns a result that is not ok, if the action raises TriageError, or if one of
+    the step's expressions has no value. Then all of its `on_failure` steps run, whatever the outcome of each,
+    and the run has failed with the exit code of the step. A step for which consent is refused does not run,
+    and ends the run.
 
-    `keep` is told what became of the steps so far, after each. Of a run that was interrupted that is
-    `earlier`: those steps are not done again, and later ones see what they registered.
+    `keep` receives the outcomes so far after each step. `earlier` holds them for a run that was interrupted:
+    those steps do not run again, and later ones see what they registered.
     """
     values = {**variables, HOST: host}
     play = _PlaybookRun(playbook, host, {**actions, **_BUILT_IN}, consent, on_event, sleep, values, keep)
-    keep(earlier)  # where that cannot be kept, nothing is begun
+    keep(earlier)  # if that cannot be stored, nothing begins
     last = play.steps({outcome.step: outcome for outcome in earlier if not outcome.ends})
     wrong = [f"{item.step}: {item.summary}" for item in play.outcomes if item.ends]
     return Result(
@@ -85,7 +85,7 @@ class _PlaybookRun:
     outcomes: list[StepOutcome] = field(default_factory=list)
 
     def steps(self, earlier: Mapping[str, StepOutcome]) -> StepOutcome:
-        """Run them all; what became of the one that ended the run, or of the last."""
+        """Run all steps. Returns the outcome of the step that ended the run, or of the last one."""
         for step in self.playbook.steps:
             outcome = self.taken_over(step, earlier.get(step.name)) or self.step(step)
             if outcome.status == "failed":
@@ -102,7 +102,7 @@ class _PlaybookRun:
         return outcome
 
     def taken_over(self, step: Step, outcome: StepOutcome | None) -> StepOutcome | None:
-        """What became of a step before the run was interrupted."""
+        """Return the outcome of a step that ran before the interruption."""
         if outcome is None:
             return None
         if outcome.status == "done" and step.register_ is not None:
@@ -132,7 +132,7 @@ class _PlaybookRun:
         return self.consent(question)
 
     def acted(self, step: Step, arguments: Mapping[str, Any]) -> StepOutcome:
-        """Try until it succeeds, or no further attempt is left."""
+        """Try until the action succeeds, or no further attempt is left."""
         attempts = 1
         answer = self.attempt(step, arguments)
         while step.retry and attempts <= step.retry.count and _may_pass_later(answer):
@@ -206,7 +206,7 @@ _BUILT_IN: Mapping[str, Action] = {"set": _set, "stop": _stop}
 
 
 def _may_pass_later(answer: ActionResult | TriageError) -> bool:
-    """A request that is wrong or unsafe stays so."""
+    """Return whether another attempt could succeed. An invalid or unsafe request stays so."""
     if isinstance(answer, TriageError):
         return not isinstance(answer, (UsageError, RefusedError))
     return not answer.ok

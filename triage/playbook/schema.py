@@ -1,4 +1,4 @@
-"""The shape of a playbook file. Unknown keys are errors; what the names in it mean is for `check`."""
+"""The shape of a playbook file. Unknown keys are errors; `check` judges the names in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Verb = Literal["wait", "diagnose", "patch", "verify", "bench", "rollback", "capt
 
 
 def plain_value(value: Any) -> Any:
-    """The value itself. Raises ValueError for anything but scalars and lists of them."""
+    """Return the value itself. Raises ValueError for anything but scalars and lists of them."""
     if value is None or _is_scalar(value):
         return value
     if isinstance(value, list) and all(map(_is_scalar, value)):

@@ -1,4 +1,4 @@
-"""A step with its expressions worked out. The errors name file, step and key."""
+"""Evaluates the expressions of a step. The errors name file, step and key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.playbook.templates import ExpressionError, evaluate, render
 
 
 def wanted(playbook: Playbook, step: Step, values: Mapping[str, Any]) -> bool:
-    """Does the step's `when` hold? Raises UsageError."""
+    """Return whether the step's `when` holds. Raises UsageError."""
     if step.when is None:
         return True
     try:
@@ -23,7 +23,7 @@ def wanted(playbook: Playbook, step: Step, values: Mapping[str, Any]) -> bool:
 
 
 def argument(playbook: Playbook, step: Step, name: str, values: Mapping[str, Any]) -> Any:
-    """One argument, rendered and of the right type. Raises UsageError."""
+    """Return one argument, rendered and converted to its type. Raises UsageError."""
     try:
         value = render(step.with_[name], values)
     except ExpressionError as error:

@@ -1,8 +1,8 @@
-"""Expressions and templates of playbooks: data in, data out.
+"""Evaluates expressions and templates of playbooks, from data to data.
 
-An expression sees keys, items, operators, tests and a few filters. There are no attributes, no calls
-and no statements in it, so there is nothing to escape by, and nothing that makes much out of little.
-What an expression gives is data: it is never read as a template again.
+An expression can use keys, items, operators, tests and a few filters. It has no attributes, calls or
+statements, so it cannot leave its sandbox or make much out of little. The result of an expression is data and
+is never evaluated as a template again.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ FILTERS = (
     *("default", "first", "last", "length", "join", "list", "lower", "upper", "trim", "string"),
     *("int", "float", "abs", "round", "min", "max", "sort", "unique"),
 )
-LISTING = ("map", "select", "reject", "selectattr", "rejectattr")  # Jinja's give generators: always true
+# Jinja returns generators for these, which are always true
+LISTING = ("map", "select", "reject", "selectattr", "rejectattr")
 
 
 class ExpressionError(Exception):
-    """An expression is wrong, or has no value here; the message says why."""
+    """An expression is invalid, or has no value here; the message says why."""
 
 
 def expression_names(source: str) -> frozenset[str]:
-    """The names that an expression needs. Raises ExpressionError when it is none."""
+    """Return the names that an expression needs. Raises ExpressionError for invalid text."""
     return _compile(source)[0]
 
 
 def template_names(value: Any) -> frozenset[str]:
-    """The names that the `{{ expressions }}` in a text or list need. Raises ExpressionError."""
+    """Return the names that the `{{ expressions }}` in a text or list need. Raises ExpressionError."""
     if isinstance(value, list):
         return frozenset[str]().union(*map(template_names, value))
     if not isinstance(value, str):
@@ -52,7 +53,7 @@ def template_names(value: Any) -> frozenset[str]:
 
 
 def evaluate(source: str, values: Mapping[str, Any]) -> Any:
-    """The value of an expression: JSON. Raises ExpressionError, also where a name or key is missing."""
+    """Return the value of an expression as JSON. Raises ExpressionError, also if a name or key is missing."""
     expression = _compile(source)[1]
     _work.left = MAX_WORK
     try:
@@ -62,9 +63,9 @@ def evaluate(source: str, values: Mapping[str, Any]) -> Any:
 
 
 def render(value: Any, values: Mapping[str, Any]) -> Any:
-    """A text or list with its expressions replaced: JSON. Raises ExpressionError.
+    """Return a text or list with its expressions replaced, as JSON. Raises ExpressionError.
 
-    A text that is one expression and nothing else becomes that expression's value, of whatever type.
+    A text that consists of one expression becomes the value of that expression, of any type.
     """
     if isinstance(value, list):
         return [render(item, values) for item in value]
@@ -77,7 +78,9 @@ def render(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 class _Missing(ChainableUndefined, StrictUndefined):
-    """`a.b.c | default(x)` is x wherever the chain breaks; any other use of a broken chain is an error."""
+    """An undefined value: `a.b.c | default(x)` is x wherever the chain breaks, and any other use of it is an
+    error.
+    """
 
 
 class _Environment(SandboxedEnvironment):
@@ -211,7 +214,7 @@ def _compile(source: str) -> tuple[frozenset[str], TemplateExpression]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """("text" | "expression", source) in order."""
+    """Return the parts of a text as ("text" | "expression", source), in order."""
     if len(text) > MAX_SOURCE:
         raise ExpressionError(f"{_short(text)}: it is longer than {MAX_SOURCE} characters")
     inside: list[str] | None = None
@@ -244,7 +247,7 @@ def _plain(value: Any) -> Any:
 
 def _no_data(value: Any) -> Any:
     if isinstance(value, Undefined):
-        str(value)  # raises what is missing
+        str(value)  # raises for a missing value
         raise ExpressionError("it has no value")
     raise ExpressionError(f"a {type(value).__name__} is no data")
 

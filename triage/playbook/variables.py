@@ -1,4 +1,4 @@
-"""The variables of a run: the playbook's defaults, and what was given for them."""
+"""The variables of a run: the defaults of the playbook, and the values that were given."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FIX = "give variables as --var name=value"
 
 
 def resolve(playbook: Playbook, given: Iterable[str]) -> dict[str, Any]:
-    """Every variable of a playbook, from its defaults and from `name=value` texts.
+    """Return every variable of a playbook, from its defaults and from `name=value` texts.
 
-    A value is read as the type of the default; it stays text where that is text or null. Raises
-    UsageError for a name that the playbook does not have, and for one that has no value.
+    A value is converted to the type of the default; it stays text if that is text or null. Raises UsageError
+    for a name that the playbook does not have, and for a variable without a value.
     """
     values = dict(playbook.vars)
     for text in given:

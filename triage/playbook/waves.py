@@ -1,4 +1,4 @@
-"""A playbook on many hosts: a few first, then so many at a time, and no further once one has failed."""
+"""Runs a playbook on many hosts: a few first, then in waves, and no further wave after a failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.common.errors import ExitCode
 
 @dataclass(frozen=True)
 class HostRun:
-    """What became of one host. `document` is its `triage.run/1`; where there is none, `error` says why."""
+    """The outcome of one host. `document` is its `triage.run/1`; without one, `error` says why."""
 
     host: str
     exit_code: int
@@ -27,7 +27,7 @@ class HostRun:
 
 @dataclass(frozen=True)
 class RollOut:
-    """`waves` are those that were begun; hosts that are `left` were not touched."""
+    """The outcome of all hosts. `waves` are those that began; the hosts in `left` were not touched."""
 
     waves: tuple[tuple[HostRun, ...], ...]
     left: tuple[str, ...]
@@ -39,7 +39,7 @@ class RollOut:
 
 
 def waves_of(hosts: Sequence[str], canaries: int, percent: int) -> tuple[tuple[str, ...], ...]:
-    """The first `canaries` hosts, then waves of `percent` of all of them, rounded up."""
+    """Return the first `canaries` hosts, then waves of `percent` of all hosts, rounded up."""
     size = max(1, math.ceil(len(hosts) * percent / 100))
     first, rest = tuple(hosts[:canaries]), tuple(hosts[canaries:])
     later = tuple(rest[start : start + size] for start in range(0, len(rest), size))
@@ -54,9 +54,9 @@ def roll_out(
     stop: Callable[[], None] = lambda: None,
     playbook: str = "",
 ) -> RollOut:
-    """Do `work` for the hosts of one wave at once, one wave after the other, until one host fails.
+    """Run `work` for the hosts of one wave at once, wave after wave, until one host fails.
 
-    `stop` is called at Ctrl-C, and is to end the work that goes on.
+    `stop` is called on Ctrl-C and must end the work in progress.
     """
     done: list[tuple[HostRun, ...]] = []
     for number, hosts in enumerate(waves, 1):

@@ -1,1 +1,1 @@
-"""Evidence that was kept: what was asked of a host and what it answered."""
+"""Cases: recorded evidence, that is, what was asked of a host and what it answered."""

@@ -1,4 +1,4 @@
-"""A case in one file: a `.tar.zst` of what its directory holds.
+"""A case as one file: a `.tar.zst` of its directory.
 
     zstd -dc CASE.tar.zst | tar -t
     manifest.json
@@ -40,7 +40,7 @@ def is_archive(path: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(case: Path) -> Iterator[Path]:
-    """The directory of a case: itself, or what its archive holds, for as long as that is asked for.
+    """Yield the directory of a case: the case itself, or its unpacked archive, which is deleted afterwards.
 
     Raises UsageError for an archive that holds anything but the files of a case.
     """
@@ -53,13 +53,13 @@ def opened(case: Path) -> Iterator[Path]:
         unpack(case, inside)
         try:
             yield inside
-        except TriageError as error:  # the room will be gone
+        except TriageError as error:  # the directory will be gone
             error.to = error.to.replace(str(inside), str(case))
             raise
 
 
 def pack(directory: Path, archive: Path) -> None:
-    """Write the files of a directory as an archive, whole or not at all. Raises UnreachableError."""
+    """Write the files of a directory as an archive, completely or not at all. Raises UnreachableError."""
     import zstandard
 
     told = io.BytesIO()
@@ -101,7 +101,7 @@ class _Readable(Protocol):
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends with an error where more is read than was allowed for."""
+    """A stream that raises an error if more than the allowed bytes are read."""
 
     def __init__(self, stream: _Readable) -> None:
         self._stream = stream
@@ -142,7 +142,7 @@ def _unpack(stream: _Bounded, into: Path, archive: Path) -> None:
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, archive: Path) -> None:
     held = tar.extractfile(member)
-    assert held is not None  # of a plain file there is always something
+    assert held is not None  # a regular file always has contents
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("xb") as file:

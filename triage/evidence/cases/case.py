@@ -5,7 +5,7 @@
     CASE/answers/journal-sglang-kimi.service.jsonl ...
     CASE/log                   the log that was given by hand, if one was
 
-Other files in the directory (an `expected.yaml`) are not part of the bundle and stay when it is written anew.
+Other files in the directory (an `expected.yaml`) are not part of the bundle and stay when it is replaced.
 The same directory in one file is an archive (`triage.evidence.cases.archive`); whatever reads a case reads
 both.
 
@@ -58,12 +58,12 @@ _PLACEHOLDER = re.compile(r"<(token|user|host|address)-[0-9]{1,9}>")
 
 @dataclass(frozen=True)
 class CaseEntry:
-    """One question of a case. `size` is in bytes; `redacted` counts the placeholders in it, by kind."""
+    """One query of a case. `size` is in bytes; `redacted` counts the placeholders in its answer, by kind."""
 
-    query: str  # its name in the catalogue, "log" for a log that was given by hand
-    about: str  # its fields, as they tell it apart
+    query: str  # its name in the catalogue, or "log" for a log that was given with --log
+    about: str  # the fields that distinguish it from others
     command: str
-    file: str = ""  # within the case, "" where there is no answer
+    file: str = ""  # within the case, "" without an answer
     size: int = 0
     missing: str = ""
     partial: str = ""
@@ -114,9 +114,9 @@ def write_case(
 ) -> None:
     """Write everything that `evidence` was asked, with people, machines and addresses replaced.
 
-    `case` is a directory, or an archive by its suffix. Without `source`, program text that was read is
-    left out. It appears whole or not at all. Raises as `check_place`, and UnreachableError when it cannot
-    be written.
+    `case` is a directory, or an archive by its suffix. Without `source`, program text is left out. The case
+    appears completely or not at all. Raises as `check_place` does, and UnreachableError if it cannot be
+    written.
     """
     check_place(case, replacing)
     recorded, unit, log = _anonymous(evidence, unit, log)
@@ -143,9 +143,9 @@ def write_case(
 
 
 def read_case(case: Path) -> Case:
-    """A case from disk, a directory or an archive.
+    """Read a case, a directory or an archive, from disk.
 
-    Raises UsageError that names the file and the key which are broken.
+    Raises UsageError that names the invalid file and key.
     """
     with archive.opened(case) as directory:
         manifest = _manifest_of_all(directory)
@@ -164,12 +164,14 @@ def read_case(case: Path) -> Case:
 
 
 def is_one(path: str) -> bool:
-    """Whether a case is there, broken or not. Never raises."""
+    """Return whether there is a case at that path, valid or not. Never raises."""
     return os.path.isfile(path if archive.is_archive(Path(path)) else os.path.join(path, MANIFEST))
 
 
 def list_case(case: Path) -> tuple[str, tuple[CaseEntry, ...]]:
-    """When a case was captured, and what its manifest says of each question. Raises as `read_case`."""
+    """Return when a case was captured, and what its manifest says about each query. Raises as `read_case`
+    does.
+    """
     with archive.opened(case) as directory:
         manifest = _manifest_of_all(directory)
         told = [
@@ -192,7 +194,7 @@ def list_case(case: Path) -> tuple[str, tuple[CaseEntry, ...]]:
 
 
 def _question(key: str) -> tuple[str, str]:
-    """The name of a question, and its fields in words."""
+    """Return the name of a query, and its fields in words."""
     query, _, fields = key.partition(" ")
     try:
         values = parse_json(fields)
@@ -208,7 +210,7 @@ def _answer(directory: Path, answer: _Answer) -> bytes:
 def _anonymous(
     evidence: LiveEvidence, unit: str, log: LogSource | None
 ) -> tuple[tuple[Recorded, ...], str, LogSource | None]:
-    """What was asked, without names; keys too, so that a replay asks for the same."""
+    """Return the answers without names, and the keys too, so that a replay asks the same queries."""
     recorded = evidence.recorded
     own_name = evidence.ask(HostName()).value or ""
     hosts = {*host_names(own_name), *host_names(evidence.origin.name)}
@@ -299,7 +301,7 @@ def _redacted(text: str) -> dict[str, int]:
 
 
 def _file_name(key: str, taken: set[str]) -> str:
-    """`journal-sglang-kimi.service.jsonl`, from the question; a number tells equal ones apart."""
+    """Return a file name such as `journal-sglang-kimi.service.jsonl`; a number separates equal names."""
     query, _, fields = key.partition(" ")
     values = json.loads(fields)
     subject = next((str(values[name]) for name in SUBJECTS if values.get(name)), "")
@@ -317,8 +319,11 @@ def _file_name(key: str, taken: set[str]) -> str:
 
 
 def check_place(case: Path, replacing: bool = False) -> None:
-    """Raises RefusedError when something is in the place of a case, also a case, unless it is to be replaced,
-    and UnreachableError when none can be written there."""
+    """Raise RefusedError if something is at the path of a case, even another case, unless it is to be
+    replaced.
+
+    Raises UnreachableError if no case can be written there.
+    """
     doing = "writing the case"
     if not case.exists() and not case.is_symlink():
         parent = next(path for path in case.absolute().parents if path.exists())
@@ -356,7 +361,7 @@ def _is_case(path: Path) -> bool:
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Files beside the bundle, such as an expectation, belong to whoever put them there."""
+    """Keep files beside the bundle, such as an expectation: they belong to whoever put them there."""
     if old.is_dir():
         for path in old.iterdir():
             if path.name not in (MANIFEST, ANSWERS, LOG):
@@ -376,7 +381,7 @@ def _read_manifest(directory: Path) -> _Manifest:
 
 
 def _manifest_of_all(directory: Path) -> _Manifest:
-    """The manifest, where it names every answer."""
+    """Return the manifest if it names every answer."""
     manifest = _read_manifest(directory)
     listed = {answer.file for answer in manifest.answers}
     for found in sorted((directory / ANSWERS).glob("*")):
@@ -386,9 +391,9 @@ def _manifest_of_all(directory: Path) -> _Manifest:
 
 
 def _known(told: Any) -> Any:
-    """A manifest without the keys that only a later minor version knows.
+    """Return a manifest without the keys that only a later minor version knows.
 
-    Raises ValueError for one of another schema, and for JSON that is none.
+    Raises ValueError for another schema, and for text that is not JSON.
     """
     schema = told.get("schema") if isinstance(told, dict) else None
     if isinstance(schema, str) and schema.startswith("triage.case/") and schema != SCHEMA:

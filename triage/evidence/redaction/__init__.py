@@ -1,1 +1,1 @@
-"""Secrets, people and machines, replaced before anything is kept or shown."""
+"""Redaction: secrets, people and machines are replaced before anything is stored or shown."""

@@ -1,4 +1,4 @@
-"""People, machines and addresses as placeholders, for evidence that leaves as a case."""
+"""Replaces people, machines and addresses with placeholders in evidence that leaves as a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triage.evidence.recorded import Recorded
 from triage.evidence.redaction.named_secrets import Span
 from triage.evidence.redaction.redactor import Redactor
 
-# Names that tell nothing of a person or a machine; some of them mean other things in a log.
+# These names identify no person or machine; some of them mean other things in a log.
 COMMON = frozenset(
     (
         *(
@@ -84,7 +84,7 @@ COMMON = frozenset(
         ),
     )
 )
-SHORTEST = 3  # letters; shorter names are too likely to be something else
+SHORTEST = 3  # letters; shorter names too often mean something else
 
 _HOME = re.compile(r"/(?:home|Users)/([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})")
 _UNIT_USER = re.compile(r"^User=([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})$", re.MULTILINE)
@@ -96,7 +96,7 @@ _VERSION_BEFORE = re.compile(
 
 
 class Anonymiser:
-    """Replaces the names it was told and every address but those of the machine itself."""
+    """Replaces the names that it was given, and every address except those of the machine itself."""
 
     def __init__(self, redactor: Redactor, users: Iterable[str], hosts: Iterable[str]) -> None:
         self._redactor = redactor
@@ -115,7 +115,7 @@ class Anonymiser:
 
 
 def users_in(recorded: Iterable[Recorded]) -> Iterator[str]:
-    """User names that the evidence shows as such: home directories, units, owners of processes."""
+    """Return the user names in the evidence: from home directories, units and owners of processes."""
     for each in recorded:
         text = each.text or ""
         for pattern in (_HOME, _UNIT_USER):
@@ -126,7 +126,7 @@ def users_in(recorded: Iterable[Recorded]) -> Iterator[str]:
 
 
 def host_names(name: str) -> tuple[str, ...]:
-    """A machine's name, whole and short."""
+    """Return the names of a machine, the full one and the short one."""
     plain = name.rpartition("@")[2].partition(":")[0]
     return tuple({plain, plain.partition(".")[0]} - {""}) if not _IPV4.fullmatch(plain) else ()
 

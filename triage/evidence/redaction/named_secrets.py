@@ -1,7 +1,8 @@
-"""Secrets that a name gives away: `api_key='...'`, `HF_TOKEN: ...`, `"--password", "..."`.
+"""Finds secrets that a name announces: `api_key='...'`, `HF_TOKEN: ...`, `"--password", "..."`.
 
-How a value is joined to its name says what it has to look like. After `=` or `:` anything is a secret; after
-other marks, blanks and lines only what no word of prose is: long, of letters and digits.
+The way in which a value follows its name decides what it must look like. After `=` or `:` any value is a
+secret. After other marks, blanks and line breaks it must not look like a word: it must be long, or consist of
+letters and digits.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from triage.evidence.redaction.word_search import Words
 Span = tuple[int, int]
 
 MAX_SECRET = 4096  # characters
-MAX_IDLE = 8  # items of a list, one after the other, that are none; a list may stand in each of them
-LONG = 16  # characters of what is no word of prose
+MAX_IDLE = 8  # list items in a row that are not secrets, each of which may contain a list
+LONG = 16  # characters from which a value is not a word
 
 QUOTES = r"\\{0,3}[\"']"
 TOKEN = rf"[A-Za-z0-9_.~+/=-]{{1,{MAX_SECRET}}}"
-_LINES = r"(?:\s|\\{1,3}[nrt]){0,200}"  # blanks and ends of lines, also as JSON has them
+_LINES = r"(?:\s|\\{1,3}[nrt]){0,200}"  # blanks and line ends, also as JSON writes them
 _LINE_END = r"(?:\r?\n|(?:\\{1,3}r)?\\{1,3}n)"
 _BLANKS = r"[ \t]{0,24}"
 _QUOTED = rf"[bruf]{{0,2}}{QUOTES}"
 
 
 class Look(Enum):
-    """What a value has to look like after a name that means more or less surely a secret."""
+    """What a value must look like, depending on how surely its name means a secret."""
 
     ANY = "anything"
     NO_WORD = "letters and digits, or long"
@@ -37,7 +38,7 @@ class Look(Enum):
     LONG = "letters and digits, and long"
 
 
-# What stands in the names of secrets, in small letters, and how the name may go on.
+# Words in the names of secrets, in lower case, and how the name may continue.
 _SURE = {
     "secret": "s?(?:[_-]?(?:key|id))?",
     "password": "s?",
@@ -66,7 +67,7 @@ _KIND_OF_KEY = re.compile(
     re.IGNORECASE,
 )
 
-_NUMBER = r"(?![ \t]{0,4}[0-9.]{1,20}(?:[\s,;)\]}]|\Z))"  # `#new-token: 7` is no secret, and common
+_NUMBER = r"(?![ \t]{0,4}[0-9.]{1,20}(?:[\s,;)\]}]|\Z))"  # `#new-token: 7` is common and not a secret
 _RANDOM = (
     rf"(?=[a-z0-9][a-z0-9_.~+/-]{{{LONG - 1}}})(?=[a-z_.~+/-]{{0,64}}[0-9])(?=[0-9_.~+/-]{{0,64}}[a-z])"
     rf"[a-z0-9_.~+/-]{{{LONG},{MAX_SECRET}}}={{0,2}}(?![\w.~+/=:(\[-])"
@@ -92,7 +93,7 @@ _FLAG = re.compile(
     rf"|{QUOTES},?{_LINES}(?={QUOTES})|{_LINE_END}{_BLANKS}-[ \t]{{1,8}})"
     rf"|(?P<near>(?={_MARKS}{_RANDOM}))|(?P<cut>{_CUT}))"
 )
-# The value in the next line, which has a beginning of its own, or in the next entry of a journal in JSON.
+# The value is in the next line, which has its own prefix, or in the next entry of a journal in JSON.
 _NEXT_LINE = re.compile(
     rf"(?:{QUOTES})?[,:=]{{0,2}}[ \t]{{0,4}}(?:[\[({{]|\\{{1,3}})?"
     rf"(?:\r?\n[^\n]{{0,200}}?[ \t](?:[ \t]{{1,40}}|(?={QUOTES}|- ))(?:- )?"
@@ -123,7 +124,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,30}[ \t]{1,4}(?=[A-Za-z0-9._~+/<{-
 _NOTHING = frozenset(("none", "null", "true", "false", "empty"))
 _NO_SECRET = _NOTHING | {"", "bearer", "basic", "str", "string", "{", "|", "|-", "|+"}
 
-# A list, a set, a mapping, a call, and one of those in another.
+# A list, a set, a mapping, a call, and one of those inside another.
 _KEYWORD = rf"[A-Za-z_]{{1,40}}=(?={_QUOTED})"
 _OPENING = re.compile(
     rf"\[|(?:\{{|[A-Za-z_.]{{0,40}}\()(?={_LINES}(?:{_QUOTED}|[\[({{]|[A-Za-z_.]{{1,40}}\(|{_KEYWORD}))"
@@ -134,14 +135,14 @@ _BETWEEN = re.compile(
 _QUOTE = re.compile(QUOTES)
 _ITEM = re.compile(
     rf"[^\s\"'\\,;:=&()\[\]{{}}<>\x1b]{{1,{MAX_SECRET}}}={{0,2}}(?=[ \t]{{0,4}}(?:[,\])}}\"'\n]|\Z))"
-)  # not in quotes
+)  # outside quotes
 _IS_KEY = re.compile(rf"(?:{QUOTES})?{_LINES}:")
 _HOLDING_VALUES = ("value", "secret_value")
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def announced(text: str) -> Iterator[Span]:
-    """Where the values stand that a name announces."""
+    """Yield where the values stand that a name announces."""
     lower = in_small_letters(text)
     for stem in _STANDING.in_text(lower):
         pattern = _NAMES.get(stem, _FLAG)
@@ -153,25 +154,28 @@ def announced(text: str) -> Iterator[Span]:
 
 
 def in_small_letters(text: str) -> str:
-    """As long as the text, also where a letter's lower case is longer."""
+    """Return the text in lower case with the same length, even if the lower case of a letter is longer."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.translate(_ASCII_LOWER)
 
 
 def random(value: str) -> bool:
-    """Letters and digits together: no word of prose."""
+    """Return whether the value mixes letters and digits, as no word does."""
     return mixed(value, MAX_SECRET) and any(letter.isalpha() for letter in value)
 
 
 def mixed(value: str, long: int) -> bool:
-    """Letters and digits together, or simply long: not a word of prose."""
+    """Return whether the value mixes letters and digits, or is too long for a word."""
     has_digit = any(letter.isdecimal() for letter in value)
     return len(value) >= long or (len(value) >= 8 and has_digit and not value.isdecimal())
 
 
 def _after(text: str, lower: str, name: re.Match[str], stem: str) -> tuple[list[Span], int]:
-    """The secrets that a name (a match in the lower-case text) stands before, and where to look for the next
-    name: of lines that follow, the later ones have beginnings in which it can stand."""
+    """Return the secrets after a name (a match in the lower-case text), and where to search for the next
+    name.
+
+    Of the lines that follow, the later ones begin with prefixes in which a name can stand.
+    """
     look, joint = _look(text, name.start(), stem), cast("str", name.lastgroup)
     if look is None:
         return [], name.end()
@@ -211,7 +215,9 @@ def _joined(text: str, lower: str, name: re.Match[str], stem: str, look: Look) -
 
 
 def _look(text: str, start: int, stem: str) -> Look | None:
-    """What the value of the name that ends with this stem has to look like; None if it means no secret."""
+    """Return what the value must look like for the name that ends with this stem, or None if it means no
+    secret.
+    """
     name, before = text[start : start + len(stem)], text[max(0, start - 16) : start]
     if stem in _SURE or stem == "--":
         return Look.ANY
@@ -230,7 +236,9 @@ def _look(text: str, start: int, stem: str) -> Look | None:
 
 
 def _nearby(text: str, lower: str, at: int, is_flag: bool) -> Iterator[Span]:
-    """What is no word after marks alone; on another line it has to stand there alone, indented or quoted."""
+    """Find a value that follows without an assignment and is not a word. On another line it must stand alone,
+    indented or quoted.
+    """
     if match := _NEARBY.match(lower, at):
         marks, end = match[1].replace("\\n", "\n"), match.end()
         stands = not marks.endswith("\n") or is_flag
@@ -239,7 +247,7 @@ def _nearby(text: str, lower: str, at: int, is_flag: bool) -> Iterator[Span]:
 
 
 def _in_block(text: str, at: int) -> Iterator[Span]:
-    """The items of a list in YAML, or its block of text."""
+    """Return the items of a YAML list, or its block of text."""
     block = _BLOCK.match(text, at)
     at = block.end() if block else at
     while item := _BLOCK_ITEM.match(text, at):
@@ -256,7 +264,7 @@ def _in_next_lines(lower: str, at: int) -> Iterator[Span]:
 
 
 def _more_values(text: str, at: int) -> Iterator[Span]:
-    """Of a flag that takes several."""
+    """Return the further values of a flag that takes several."""
     while following := _NEXT_VALUE.match(text, at):
         quote = _QUOTE.match(text, following.end())
         bare = _BARE.match(text, quote.end() if quote else following.end())
@@ -267,7 +275,7 @@ def _more_values(text: str, at: int) -> Iterator[Span]:
 
 
 def _value_at(text: str, name: re.Match[str], stem: str, look: Look) -> tuple[Span, bool]:
-    """Where the value after a name stands, maybe an empty one, and whether it is in quotes."""
+    """Return where the value after a name stands (it may be empty), and whether it is quoted."""
     start, at = name.span()
     before = _BEFORE.match(text, at)
     quote, at = (before[1], before.end()) if before else (None, at)
@@ -277,14 +285,16 @@ def _value_at(text: str, name: re.Match[str], stem: str, look: Look) -> tuple[Sp
     if not quote and (variable := _QUOTED_VARIABLE.search(text, max(0, start - 70), start + len(stem))):
         around = variable[1]
     close = _closing(text, around, at) if around else -1
-    if close < 0:  # not quoted, or cut before the quote that closes
+    if close < 0:  # not quoted, or cut before the closing quote
         bare = (_BARE if look is Look.ANY else _TOKEN).match(text, at)
         close = bare.end() if bare else at
     return (at, close), bool(quote)
 
 
 def _closing(text: str, quote: str, at: int) -> int:
-    """Where a quoted value ends, -1 if it does not: in its line, and in the text that a JSON line holds."""
+    """Return where a quoted value ends within its line and within the text of a JSON line, -1 if it
+    does not.
+    """
     end = text.find(quote, at, at + MAX_SECRET)
     value = text[at:end]
     is_over = "\n" in value and quote not in ('"""', "'''")
@@ -292,7 +302,9 @@ def _closing(text: str, quote: str, at: int) -> int:
 
 
 def _held(text: str, at: int, look: Look) -> Iterator[Span]:
-    """The secrets in a list, a set, a mapping or a call; in a mapping only what is no word."""
+    """Return the secrets in a list, a set, a mapping or a call; in a mapping only values that are
+    not words.
+    """
     inside, idle, is_mapping, is_value = "", 0, False, False
     while idle < MAX_IDLE and (between := _BETWEEN.match(text, at)):
         is_mapping = is_mapping or "env" in between[0]  # `os.environ.get("HF_TOKEN")`
@@ -300,7 +312,7 @@ def _held(text: str, at: int, look: Look) -> Iterator[Span]:
             inside = inside + mark if mark in "[({" else inside[:-1] if mark in "])}" else inside
             if not inside and mark in "])}":
                 return
-        if _CLOSING.match(text, between.end()):  # not the list's, but what it stands in
+        if _CLOSING.match(text, between.end()):  # closes what the list stands in
             return
         quote = _QUOTE.match(text, between.end())
         start = quote.end() if quote else between.end()

@@ -1,8 +1,8 @@
-"""Secrets are replaced where evidence enters; people and machines where it leaves as a case.
+"""Replaces secrets when evidence is received, and people and machines when it leaves as a case.
 
-Each distinct value has its own placeholder, `<token-1>`, the same in every text that one redactor
-sees, so that evidence still correlates. Everything here takes linear time: secrets are found by plain
-search for the word that gives them away, and looked at with bounded patterns from there.
+Each distinct value has its own placeholder, such as `<token-1>`, which is the same in every text that one
+redactor sees, so evidence can still be correlated. Everything here takes linear time: a plain search finds
+the words that announce a secret, and bounded patterns examine the text from there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLAIN = re.compile(r"[^\s/@\"'<>]{6,}")
 _AT_HOST = re.compile(r"(?!sha\d)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}(?::\d|\.[a-z]{2,24}\b)")
 _URL_TOKEN = re.compile(r"([A-Za-z0-9_.~-]{20,1024})@")
 
-# Where nothing but the place says that it is a secret; it has to look like one, too.
+# Only the position says that these are secrets, so the value must look like one, too.
 _ARGUMENT = r"[\"']?([^\s\"'\\]{1,1024})"
 _OPTIONS = r"[^\n|;&]{0,300}?[ \t]"
 _PLACES = {
@@ -82,7 +82,7 @@ _CRUMB = re.compile(rf"[; \t]{{0,4}}[^\s=;,\"'\\<>]{{1,256}}=([^\s;,\"'\\<>]{{0,
 
 
 class Redactor:
-    """Replaces secrets. Keeps the mapping from values to placeholders."""
+    """Replaces secrets, and keeps the mapping from values to placeholders."""
 
     def __init__(self) -> None:
         self._placeholders: dict[str, str] = {}
@@ -97,7 +97,9 @@ class Redactor:
         return self.replace(text, spans, "token")
 
     def replace(self, text: str, spans: Iterable[Span], kind: str) -> str:
-        """`text` with each span as a placeholder of that kind; of spans that overlap the first counts."""
+        """Return `text` with each span replaced by a placeholder of its kind. Of overlapping spans, the first
+        one counts.
+        """
         parts, at = [], 0
         for start, end in sorted(spans):
             if start >= at:
@@ -122,13 +124,13 @@ def _shapes(text: str) -> Iterator[Span]:
 
 
 def _begins(text: str, at: int) -> bool:
-    """Whether nothing of the same word stands before."""
+    """Return whether a word begins at this position."""
     before = text[at - 1 : at]
     return not before or not before.isascii() or not (before.isalnum() or before in "_-")
 
 
 def _in_urls(text: str) -> Iterator[Span]:
-    """`user:password@` and `token@`."""
+    """Yield the secrets in `user:password@` and `token@`."""
     at = text.find("://")
     while at >= 0:
         match = (
@@ -169,7 +171,9 @@ def _placed(text: str) -> Iterator[Span]:
 
 
 def redact_values(value: V, redactor: Redactor) -> V:
-    """A frozen dataclass, tuple or mapping with every text in it redacted; other values as they are."""
+    """Return a frozen dataclass, tuple or mapping with every text in it redacted; other values stay as they
+    are.
+    """
     found: Any = value
     if isinstance(found, str):
         found = redactor.redact(found)

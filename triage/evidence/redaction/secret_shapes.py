@@ -1,7 +1,7 @@
-"""Secrets that are known by their shape, wherever they stand.
+"""Finds secrets by their shape, wherever they stand.
 
-Each shape is a text that is in every one of them, and the whole; where the pattern has a group, only that is
-secret. The shapes are those that the issuers of the tokens document.
+Each shape has a text that occurs in every such secret, and a pattern for the whole. If the pattern has a
+group, only the group is secret. The shapes are documented by the issuers of the tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of some words stand in a text: found in one pass with Hyperscan, without it one after the other."""
+"""Finds which of some words occur in a text: in one pass with Hyperscan, or one by one without it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from functools import cached_property
 from threading import Lock
 
 SMALL = 1 << 17
-"""Characters, of all texts together, in which words are looked for one by one: Hyperscan has to be loaded."""
+"""Characters of all texts together up to which words are searched one by one, because loading Hyperscan takes
+time.
+"""
 
 
 class Words:
-    """A few dozen plain texts that are looked for in large ones."""
+    """A few dozen plain words to search for in large texts."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = tuple(dict.fromkeys(words))
         self._searched = 0
 
     def in_text(self, text: str) -> tuple[str, ...]:
-        """Those that stand in `text`, in the order in which they were given."""
+        """Return the words that occur in `text`, in the order in which they were given."""
         self._searched += len(text)
         if self._searched <= SMALL or self._find is None:
             return tuple(word for word in self._words if word in text)
@@ -27,7 +29,7 @@ class Words:
 
     @cached_property
     def _find(self) -> Callable[[bytes], set[int]] | None:
-        """From bytes to the numbers of the words in them."""
+        """Return a function from bytes to the numbers of the words in them."""
         try:
             import hyperscan
         except ImportError:
@@ -39,7 +41,7 @@ class Words:
             flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(self._words),
             literal=True,
         )
-        scanning = Lock()  # a database has one scratch, for one scan at a time
+        scanning = Lock()  # a database has one scratch space, for one scan at a time
 
         def find(data: bytes) -> set[int]:
             found: set[int] = set()

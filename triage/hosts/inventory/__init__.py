@@ -1,1 +1,1 @@
-"""Which hosts there are, and how each is reached."""
+"""Inventories: which hosts there are, and how each is reached."""

@@ -1,4 +1,4 @@
-"""Ansible inventories, INI and YAML, as far as they say which hosts there are and how ssh reaches them.
+"""Reads Ansible inventories (INI and YAML) for the hosts in them and how ssh reaches these.
 
     [kimi]
     gpu[01:08].example.org ansible_user=ops
@@ -41,7 +41,7 @@ _PORT = re.compile(r"([^:]+):(\d{1,5})")
 
 
 def is_one(path: Path) -> bool:
-    """Whether a YAML file is an inventory of Ansible, not one of ours."""
+    """Return whether a YAML file is an Ansible inventory and not one of ours."""
     from triage.common.yaml_files import load_mapping
 
     data = load_mapping(path, "inventory", Loader)
@@ -49,13 +49,15 @@ def is_one(path: Path) -> bool:
 
 
 def _looks_so(data: Mapping[str, Any]) -> bool:
-    """Whether a YAML file's top level holds groups as Ansible has them."""
+    """Return whether the top level of a YAML file holds groups as Ansible writes them."""
     keys = {"hosts", "children", "vars"}
     return all(group is None or (isinstance(group, dict) and keys >= set(group)) for group in data.values())
 
 
 def read(path: Path) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup]]:
-    """Hosts with their settings, and groups. Raises UsageError that names the file and the line or key."""
+    """Return hosts with their settings, and groups. Raises UsageError that names the file and the line or
+    key.
+    """
     made = _Made()
     for file in _files(path):
         if file.suffix in YAML_ENDINGS:
@@ -146,7 +148,7 @@ def _read_yaml(path: Path, made: _Made) -> None:
 
 
 class _Made:
-    """What has been read so far."""
+    """The hosts and groups that were read so far."""
 
     def __init__(self) -> None:
         self._names = Names()
@@ -182,7 +184,7 @@ class _Made:
             raise broken(path, where, str(error)) from None
 
     def beside(self, directory: Path) -> None:
-        """What stands in files of its own comes before what the inventory says of the same."""
+        """Add the variables in separate files, which take precedence over those in the inventory."""
         for name, settings in beside(directory, "group_vars", {ALL: None, **self._members}):
             self._beside.setdefault(name, {}).update(settings)
         for name, settings in beside(directory, "host_vars", self._hosts):

@@ -1,7 +1,7 @@
-"""What variables of Ansible say of how a host is reached: of an inventory, of group_vars and host_vars.
+"""Ansible variables that say how a host is reached, from inventories, group_vars and host_vars.
 
-Those that do not begin with `ansible_` are for playbooks, and are not looked at. One that does, and is not
-known here, makes its hosts unusable: to leave it out could mean another machine, or another user.
+Variables that do not begin with `ansible_` are for playbooks and are ignored. An `ansible_` variable that is
+not known here makes its hosts unusable, because ignoring it could mean another machine or another user.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS = {
     "ansible_become": "become",
 }
 YES, NO = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
-# What says nothing of how to get there, or says what is done anyway.
+# These do not affect how a host is reached, or ask for what is done anyway.
 OF_NO_MATTER = frozenset(
     (
         *("ansible_python_interpreter", "ansible_shell_type", "ansible_remote_tmp", "ansible_facts"),
@@ -56,9 +56,9 @@ Loader.add_constructor("!unsafe", lambda loader, node: str(node.value))
 
 
 def known(path: Path, where: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings among variables, and under `REFUSED` and a name why there is none.
+    """Return the settings among variables. Under `REFUSED` and a name stands why there is none.
 
-    Raises UsageError for a password that anybody can read.
+    Raises UsageError for a password in plain text.
     """
     found: dict[str, Any] = {}
     for name, value in variables.items():
@@ -73,7 +73,7 @@ def known(path: Path, where: str, variables: Mapping[str, Any]) -> dict[str, Any
 
 
 def _setting(path: Path, where: str, name: str, text: str) -> tuple[Any, str]:
-    """The value of a variable, and what is wrong with it."""
+    """Return the value of a variable, and what is wrong with it."""
     if name.endswith(SECRETS):
         if "{{" not in text:
             raise broken(path, where, f"{name}: a password does not stand in a file; leave it out")
@@ -98,7 +98,7 @@ def _setting(path: Path, where: str, name: str, text: str) -> tuple[Any, str]:
 
 
 def beside(directory: Path, kind: str, names: Mapping[str, object]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What `group_vars` or `host_vars` (`kind`) in a directory says of each name."""
+    """Return what `group_vars` or `host_vars` (`kind`) in a directory define for each name."""
     if not (directory / kind).is_dir():
         return
     for name in names:

@@ -33,9 +33,9 @@ MAX_HOSTS = 10_000  # of one range
 MAX_NAMES = 500_000  # of hosts in groups, those of their children among them
 MAX_NAME = 256  # characters
 YAML_ENDINGS = (".yaml", ".yml")
-REFUSED = "!"  # before the name of a setting: why it cannot be told, "" where it can
+REFUSED = "!"  # prefix of a setting's name: why the setting cannot be used, "" if it can
 VAULT = b"$ANSIBLE_VAULT"
-# Together, in this order: on ssh's command line what comes first counts.
+# These are joined in this order: on ssh's command line the first value counts.
 ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*"
 SHAPES = {"address": r"[0-9A-Za-z_][0-9A-Za-z:._%-]*|[0-9A-Fa-f:]+", "user": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"}
@@ -44,9 +44,9 @@ _RANGE = re.compile(r"\[(\d{1,6}|[A-Za-z]):(\d{1,6}|[A-Za-z])(?::(\d{1,4}))?\]")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to reach a host, where the user's ssh configuration does not say; "", 0 and None leave it to that.
+    """How to reach a host. "", 0 and None leave a setting to the user's ssh configuration.
 
-    `unit` is the systemd unit of the service that is meant.
+    `unit` is the systemd unit of the service.
     """
 
     address: str = ""
@@ -60,9 +60,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Host:
-    """`name` is what errors, reports and the ssh configuration call it.
+    """A host. `name` is its name in errors, reports and the ssh configuration.
 
-    `unusable` says why it cannot be reached as the inventory wants it to be; "" where it can.
+    `unusable` says why it cannot be reached as the inventory requires, "" if it can.
     """
 
     name: str
@@ -73,9 +73,10 @@ class Host:
 
 @dataclass(frozen=True)
 class HostGroup:
-    """As it stands in a file: its own hosts, the names of its children, and settings by their names.
+    """A group as it stands in a file: its own hosts, the names of its children, and settings by name.
 
-    Those that stand `beside` the file come before what it says of any group.
+    The settings in `beside` come from separate files and take precedence over those of any group in the
+    inventory.
     """
 
     hosts: tuple[str, ...] = ()
@@ -86,7 +87,7 @@ class HostGroup:
 
 @dataclass(frozen=True)
 class InventoryService:
-    """A deployment: hosts or groups, and the unit that serves there."""
+    """A deployment: hosts or groups, and the unit that serves on them."""
 
     hosts: tuple[str, ...]
     unit: str
@@ -94,21 +95,21 @@ class InventoryService:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Hosts by name, and the names of the hosts of each group, those of its children among them."""
+    """Hosts by name, and the names of the hosts of each group, including those of its children."""
 
     hosts: Mapping[str, Host] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     services: Mapping[str, InventoryService] = field(default_factory=dict)
 
     def is_several(self, words: str) -> bool:
-        """Whether `words` name a group, a deployment or a list rather than one host."""
+        """Return whether `words` name a group, a deployment or a list, rather than one host."""
         return len(_parts(words)) > 1 or any(name in self._sets for name in _parts(words))
 
     def select(self, words: str) -> tuple[Host, ...]:
-        """The hosts of `GROUP`, `DEPLOYMENT`, `HOST,HOST`, `all` or `gpu[01:12]`, each once, in order.
+        """Return the hosts of `GROUP`, `DEPLOYMENT`, `HOST,HOST`, `all` or `gpu[01:12]`, each once, in order.
 
-        A name that is none of these is a host that only the ssh configuration or a resolver knows.
-        Raises UsageError when nothing is named.
+        Any other name is a host that only the ssh configuration or a resolver knows. Raises UsageError if
+        nothing is named.
         """
         found: dict[str, Host] = {}
         for name in _parts(words):

@@ -1,4 +1,4 @@
-"""hosts.yaml, whose form is described in `triage.hosts.inventory.inventory`."""
+"""Reads hosts.yaml; `triage.hosts.inventory.inventory` describes the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Settings(_Entry):
     unit: str = ""
 
 
-OrNothing = BeforeValidator(lambda value: {} if value is None else value)  # `gpu01:` with nothing behind it
+OrNothing = BeforeValidator(lambda value: {} if value is None else value)  # `gpu01:` with nothing after it
 
 
 class _Group(_Entry):
@@ -49,7 +49,7 @@ class _File(_Entry):
 def read(
     path: Path,
 ) -> tuple[dict[str, Mapping[str, Any]], dict[str, HostGroup], dict[str, InventoryService]]:
-    """Hosts with their settings, groups and deployments. Raises UsageError that names the key."""
+    """Return hosts with their settings, groups and deployments. Raises UsageError that names the key."""
     file = load_model(path, _File, "inventory")
     all_names = Names()
     hosts: dict[str, Mapping[str, Any]] = {

@@ -1,1 +1,1 @@
-"""A machine over SSH, configured and let in as OpenSSH would be."""
+"""Connections over SSH, configured and authenticated as OpenSSH does it."""

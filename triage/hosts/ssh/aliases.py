@@ -1,4 +1,4 @@
-"""The hosts that an ssh configuration names: for a list, not for reaching them."""
+"""The host aliases of an ssh configuration, for listing only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEPTH = 16  # of Include, as in OpenSSH
 
 
 def aliases(ssh_config: Path | None) -> tuple[str, ...]:
-    """Without patterns. Raises UsageError for a configuration that is broken."""
+    """Return the aliases without patterns. Raises UsageError for a broken configuration."""
     path = (ssh_config or Path("~/.ssh/config")).expanduser()
     try:
         names = list(_named(path, 0))

@@ -1,7 +1,7 @@
-"""Arguments of ssh that an inventory may give, as `ansible_ssh_common_args` does: `-o ProxyJump=bastion`.
+"""ssh arguments that an inventory may give, such as `ansible_ssh_common_args` with `-o ProxyJump=bastion`.
 
-They say how a host is reached. What would run a program of the inventory's choice is not followed: that
-belongs into the user's own ssh configuration.
+Only arguments about how a host is reached are accepted. Anything that runs a program chosen by the inventory
+belongs in the user's own ssh configuration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OPTIONS = frozenset(
 
 
 def why_not(text: str) -> str:
-    """What of such arguments is not followed; "" where all is."""
+    """Return which of the arguments is not accepted, "" if all are."""
     try:
         words = iter(shlex.split(text))
         return next(_strange(words), "")

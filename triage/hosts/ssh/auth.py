@@ -1,6 +1,6 @@
-"""Letting ourselves in: with a key, then with what a person types.
+"""Authenticates this user to a host: with keys, then with what a person types.
 
-The host's key was checked before; a passphrase never leaves this machine.
+The key of the host was checked before. A passphrase never leaves this machine.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TOO_MANY = (
 
 
 def authenticate(transport: paramiko.Transport, target: SshTarget, ask: Ask | None = None) -> None:
-    """Offer each key until one lets us in, then answer what the host asks.
+    """Offer each key until one is accepted, then answer the prompts of the host.
 
     Raises UnreachableError that lists what was tried.
     """
     tried: list[str] = []
-    also: Sequence[str] = ()  # what the host wants beside a key
+    also: Sequence[str] = ()  # further methods that the host requires after a key
     for label, key in offers(target, tried, ask):
         try:
             more = transport.auth_publickey(target.user, key)
@@ -63,7 +63,7 @@ def authenticate(transport: paramiko.Transport, target: SshTarget, ask: Ask | No
 
 
 def _accepted(transport: paramiko.Transport, target: SshTarget) -> Sequence[str]:
-    """The methods that the host takes."""
+    """Return the authentication methods that the host accepts."""
     try:
         transport.auth_none(target.user)
     except paramiko.BadAuthenticationType as error:
@@ -76,7 +76,7 @@ def _accepted(transport: paramiko.Transport, target: SshTarget) -> Sequence[str]
 def _typed(
     transport: paramiko.Transport, target: SshTarget, methods: Sequence[str], ask: Ask, tried: list[str]
 ) -> bool:
-    """Let a person answer the host, once."""
+    """Let a person answer the host's prompts, once."""
 
     def answers(title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         return [ask(f"{target.address}: {text.strip()} ") or "" for text, _ in prompts]

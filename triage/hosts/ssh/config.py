@@ -1,4 +1,4 @@
-"""Where a host's name leads, as `~/.ssh/config` has it."""
+"""Resolves the name of a host by `~/.ssh/config`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from triage.hosts.ssh.tokens import Tokens, expanded, path_of, tokens_of
 DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 DEFAULT_IDENTITIES = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")  # ~/.ssh/id_*
-KEEPALIVE = 30  # seconds, where the configuration has none: a host that is gone is to be noticed
-NO_FILE = ("none", "/dev/null", "")  # a known_hosts file that remembers nothing would accept anything
+KEEPALIVE = 30  # seconds, if the configuration sets none: a host that is gone must be noticed
+NO_FILE = ("none", "/dev/null", "")  # a known_hosts file that remembers nothing would accept any key
 
 _NAME = re.compile(
     r"(?:ssh://)?(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.@+-]*)@)?"
@@ -26,36 +26,36 @@ _NAME = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
 _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
-_BETWEEN_PATHS = re.compile(r" (?=[/~$%]|none$)")  # ssh -G writes several without quotes
+_BETWEEN_PATHS = re.compile(r" (?=[/~$%]|none$)")  # `ssh -G` prints several values without quotes
 
 
 @dataclass(frozen=True)
 class SshTarget:
-    """One machine to connect to, and how."""
+    """One machine and all settings for connecting to it."""
 
     alias: str
     user: str
     hostname: str
     port: int
-    key_name: str  # under which known_hosts has it
-    cert_name: str  # as a host certificate calls it: without the port
-    known_hosts: tuple[Path, ...]  # the first one takes new keys
+    key_name: str  # the name under which known_hosts has it
+    cert_name: str  # the name in a host certificate, without the port
+    known_hosts: tuple[Path, ...]  # new keys are added to the first one
     identities: tuple[Path, ...]
     identities_only: bool
-    agent: str  # its socket, "" for none
+    agent: str  # the socket of the agent, "" for none
     certificates: tuple[Path, ...]
-    known_hosts_command: tuple[str, ...]  # words in which tokens are still to be filled in
-    revoked: Path | None  # host keys that are refused
-    hash_names: bool  # in known_hosts
-    bind_address: str  # of ours
+    known_hosts_command: tuple[str, ...]  # words whose tokens are not expanded yet
+    revoked: Path | None  # files of refused host keys
+    hash_names: bool  # hash names in known_hosts
+    bind_address: str  # the address to connect from
     family: str  # any, inet, inet6
     proxy_command: str
-    passes_socket: bool  # the proxy command makes the connection and hands it over
+    passes_socket: bool  # the proxy command opens the connection and hands over its socket
     jumps: tuple[str, ...]
     connect_timeout: float
     keepalive: int  # seconds
     compression: bool
-    prompts: bool  # whether a person may be asked
+    prompts: bool  # no person may be asked
 
     @property
     def address(self) -> str:
@@ -64,7 +64,7 @@ class SshTarget:
 
 
 def resolve(name: str, options: ConnectionOptions) -> SshTarget:
-    """The target that `name` means. Raises UsageError for a name or a configuration that is broken."""
+    """Return the target for `name`. Raises UsageError for an invalid name or a broken configuration."""
     user, alias, port = _split(name)
     asked = options.address or alias
     found = settings(
@@ -116,7 +116,7 @@ def resolve(name: str, options: ConnectionOptions) -> SshTarget:
 
 
 def _split(name: str) -> tuple[str, str, int]:
-    """User, host and port of a name; "" and 0 where it does not say."""
+    """Split a name into user, host and port; "" and 0 for parts that it does not have."""
     match = _NAME.fullmatch(name)
     if match is None and _BARE_IPV6.fullmatch(name):
         return "", name, 0
@@ -144,7 +144,7 @@ def _known_hosts(found: Settings) -> tuple[Path, ...]:
 
 
 def _identities(configured: tuple[str, ...], first: Path | None, tokens: Tokens) -> tuple[Path, ...]:
-    """Identity files; those that ssh looks for by itself only where they are."""
+    """Return the identity files. The default ones are included only if they exist."""
     default = {Path(f"~/.ssh/id_{name}").expanduser() for name in DEFAULT_IDENTITIES}
     paths = [path_of(each, tokens) for each in configured if each.lower() != "none"]
     if not configured:

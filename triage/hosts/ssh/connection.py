@@ -1,4 +1,4 @@
-"""A machine over SSH."""
+"""The connection to a machine over SSH."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from triage.hosts.quoting import (
 from triage.hosts.ssh.config import SshTarget, resolve
 from triage.hosts.ssh.line import Route, dial
 
-TICK = 0.5  # seconds of waiting at most before the clock is looked at
+TICK = 0.5  # longest wait in seconds before the clock is checked
 GRACE = 2.0  # seconds for output that a stray child still holds open
-LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a line is dead
+LOST = (paramiko.SSHException, OSError, EOFError)  # exceptions that paramiko raises for a dead transport
 
 
 class SshConnection:
-    """One SSH connection, reused for every command; each command is a channel of its own."""
+    """One SSH connection, which every command reuses. Each command is a channel of its own."""
 
     def __init__(self, name: str, target: SshTarget, options: ConnectionOptions, line: Route) -> None:
         self._name = name
@@ -48,7 +48,7 @@ class SshConnection:
 
     @classmethod
     def open(cls, name: str, options: ConnectionOptions) -> SshConnection:
-        """Connect. Errors as `triage.hosts.open_connection`."""
+        """Connect. Raises as `triage.hosts.open_connection` does."""
         target = resolve(name, options)
         return cls(name, target, options, dial(target, options))
 
@@ -75,7 +75,7 @@ class SshConnection:
             if code == -1 and not capture.cut:
                 self._lost("running", argv, "the connection ended before the command did")
         began = drop_banner(capture.stdout)
-        waits = capture.cut == "time" and self._lead == UNKNOWN  # with the first command
+        waits = capture.cut == "time" and self._lead == UNKNOWN  # known after the first command
         shell = pid_of(capture.stderr)
         if not (began and shell) and (waits or not capture.cut):
             before = (b"" if began else capture.stdout) + (b"" if shell else capture.stderr)
@@ -118,11 +118,11 @@ class SshConnection:
 
     @contextlib.contextmanager
     def _channel(self, argv: Sequence[str], timeout: float, stdin: bytes) -> Iterator[paramiko.Channel]:
-        """A channel on which `argv` has been started, which ends with it."""
+        """Start `argv` on a new channel, which is closed with it."""
         command = remote_command(argv, math.ceil(timeout) + 1, len(stdin), self._lead)
         try:
             channel = self._session()
-            # exec_command would wait for ever
+            # exec_command would wait forever
             watchdog = threading.Timer(self._target.connect_timeout, channel.close)
             watchdog.start()
             try:
@@ -142,7 +142,7 @@ class SshConnection:
                 channel.close()
 
     def _session(self) -> paramiko.Channel:
-        """A channel on which nothing has been sent: so a lost connection can be dialled again for it."""
+        """Open a channel on which nothing was sent yet, so that a lost connection can be reopened for it."""
         patience = self._target.connect_timeout
         if self._line.transport.is_active():
             with contextlib.suppress(*LOST):
@@ -171,10 +171,10 @@ class SshConnection:
 
 
 def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
-    """Send standard input beside the reading, so that neither waits for the other."""
+    """Send standard input while the output is read, so that neither waits for the other."""
 
     def send() -> None:
-        with contextlib.suppress(*LOST):  # the command did not want all of it
+        with contextlib.suppress(*LOST):  # the command did not read all of it
             channel.sendall(stdin)
 
     threading.Thread(target=send, daemon=True).start()
@@ -206,7 +206,7 @@ def _ended(channel: paramiko.Channel) -> bool:
 
 
 def _wait(channel: paramiko.Channel, seconds: float) -> None:
-    """Wait for output, or for the exit status once the outputs are closed."""
+    """Wait for output, or for the exit status once both outputs are closed."""
     if channel.eof_received and not channel.recv_ready() and not channel.recv_stderr_ready():
         channel.status_event.wait(seconds)
         return

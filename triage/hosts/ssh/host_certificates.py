@@ -1,6 +1,6 @@
-"""Host certificates: a host's key, vouched for by an authority that known_hosts names.
+"""Host certificates: host keys that are certified by an authority in known_hosts.
 
-The format: PROTOCOL.certkeys of OpenSSH.
+The format is described in PROTOCOL.certkeys of OpenSSH.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAMAGE = (ValueError, IndexError, OverflowError)  # what reading a damaged one m
 
 @dataclass(frozen=True)
 class Certificate:
-    """Times are seconds since 1970. `signed` is what `signature` is of."""
+    """A host certificate. Times are in seconds since 1970. `signature` signs the bytes in `signed`."""
 
     kind: int
     id: str

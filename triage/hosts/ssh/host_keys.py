@@ -1,4 +1,4 @@
-"""Is this the machine we know? Known-hosts files, read strictly and only ever appended to."""
+"""Checks host keys against known-hosts files, which are read strictly and only ever appended to."""
 
 from __future__ import annotations
 
@@ -26,31 +26,37 @@ from triage.hosts.ssh.tokens import expanded, tokens_of
 
 MAX_BYTES = 256 << 20  # of known hosts
 PATIENCE = 20.0  # seconds for a KnownHostsCommand
-# It is asked which keys are known, not whether one is: that key is not known yet.
+# The command is asked for all known keys, because the key of the host is not known yet.
 _OF_COMMAND = {"I": "ORDER", "t": "NONE", "K": "NONE", "f": "NONE"}
 
 log = logging.getLogger(__name__)
 
 
 def authorities(target: SshTarget) -> tuple[KnownHostKey, ...]:
-    """Keys whose certificates count for the host; a line without its port is enough, as for ssh."""
+    """Return the authorities whose certificates are valid for the host. As for ssh, a line without the port
+    is enough.
+    """
     names = dict.fromkeys((target.key_name, target.hostname))
     return tuple(key for name in names for key in known_keys(target, "@cert-authority", name))
 
 
 def known_keys(target: SshTarget, marker: str = "", name: str = "") -> tuple[KnownHostKey, ...]:
-    """The host's keys in its known-hosts files; with `marker`, those so marked (`@revoked`)."""
+    """Return the keys of the host in its known-hosts files; with `marker`, those with that mark
+    (`@revoked`).
+    """
     texts = (*map(_text, target.known_hosts), _told(target))
     return tuple(key for text in texts for key in _entries(text, name or target.key_name, marker))
 
 
 def expected_keys(target: SshTarget) -> tuple[KnownHostKey, ...]:
-    """The host's keys; where none stands by name and port, those of the name alone, as for ssh."""
+    """Return the keys of the host. As for ssh, if none is listed by name and port, those of the name alone
+    count.
+    """
     return known_keys(target) or known_keys(target, name=target.cert_name)
 
 
 def check(target: SshTarget, key: KnownHostKey, policy: HostKeyPolicy, certificate: bytes = b"") -> None:
-    """Raises RefusedError unless `key` is known as the host's, vouched for, or new and may be added."""
+    """Raise RefusedError unless `key` is known for the host, certified, or new and may be added."""
     doing, whom, own_file = "checking the host key of", target.alias, target.known_hosts[0]
     names = dict.fromkeys((target.key_name, target.cert_name))
     revoked = [each for name in names for each in known_keys(target, "@revoked", name)]
@@ -115,7 +121,7 @@ def _hashed(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _told(target: SshTarget) -> str:
-    """What the KnownHostsCommand says, in the form of a known-hosts file."""
+    """Return the output of the KnownHostsCommand, in the format of a known-hosts file."""
     if not target.known_hosts_command:
         return ""
     tokens = tokens_of(target.alias, target.user, target.hostname, target.port, target.cert_name)
@@ -160,7 +166,7 @@ def _entries(text: str, name: str, marker: str) -> Iterator[KnownHostKey]:
 
 
 def _names(patterns: str, name: str) -> bool:
-    """Whether the first field of a line speaks of `name`: plain, hashed, with wildcards or negated."""
+    """Return whether the first field of a line matches `name`: plain, hashed, with wildcards or negated."""
     if patterns.startswith("|1|"):
         salt, _, digest = patterns[3:].partition("|")
         try:

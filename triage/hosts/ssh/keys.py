@@ -1,6 +1,6 @@
 """Keys to offer a host, in OpenSSH's order: those of the agent, configured ones first, then files.
 
-Each is offered with its certificates before it is offered alone. The formats: PROTOCOL.key and
+Each key is offered with its certificates first, then alone. The formats are described in PROTOCOL.key and
 PROTOCOL.certkeys of OpenSSH.
 """
 
@@ -23,17 +23,18 @@ from triage.hosts.options import Ask
 from triage.hosts.ssh.config import SshTarget
 from triage.hosts.ssh.public_keys import key_of
 
-AGENT_PATIENCE = 3.0  # seconds; a forwarded agent whose far end is gone never answers
-SIGNING = 60.0  # seconds: somebody may have to touch the key
+AGENT_PATIENCE = 3.0  # seconds; a forwarded agent whose other end is gone never answers
+SIGNING = 60.0  # seconds, because somebody may have to touch the key
 MAX_BYTES = 64 * 1024  # of a key file
 _PRIVATE = re.compile(rb"-----BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", re.DOTALL)
 _MAGIC = b"openssh-key-v1\0"
 
-Certificates = Mapping[bytes, tuple[tuple[str, paramiko.pkey.PublicBlob], ...]]  # by the key they are of
+# certificates by their public key
+Certificates = Mapping[bytes, tuple[tuple[str, paramiko.pkey.PublicBlob], ...]]
 
 
 def offers(target: SshTarget, tried: list[str], ask: Ask | None) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Keys, each with what it is called; what could not be used is noted in `tried`."""
+    """Return keys, each with its name. Keys that could not be used are noted in `tried`."""
     halves = {path: half for path in target.identities if (half := public_half(path))}
     certificates = _certificates(target, tried)
     offered: set[bytes] = set()
@@ -55,7 +56,9 @@ def offers(target: SshTarget, tried: list[str], ask: Ask | None) -> Iterator[tup
 
 
 def public_half(path: Path) -> bytes | None:
-    """The public key of an identity file, private in OpenSSH's form or public, or of the `.pub` beside it."""
+    """Return the public key of an identity file: of a private OpenSSH key, a public key, or the `.pub` beside
+    it.
+    """
     for file in (path, path.with_name(f"{path.name}.pub")):
         data = _read(file)
         with suppress(ValueError, IndexError, paramiko.SSHException):
@@ -83,7 +86,7 @@ def _with_certificates(
 
 
 def _certificates(target: SshTarget, tried: list[str]) -> Certificates:
-    """Those that are named, and those beside the identity files."""
+    """Return the named certificates, and those beside the identity files."""
     found: dict[bytes, tuple[tuple[str, paramiko.pkey.PublicBlob], ...]] = {}
     beside = [path.with_name(f"{path.name.removesuffix('.pub')}-cert.pub") for path in target.identities]
     for path in dict.fromkeys((*target.certificates, *(each for each in beside if each.exists()))):
@@ -98,15 +101,15 @@ def _certificates(target: SshTarget, tried: list[str]) -> Certificates:
 
 
 def _load(path: Path, ask: Ask | None, secret: str = "") -> paramiko.PKey | str:
-    """The private key, or why it cannot be used."""
+    """Return the private key, or the reason why it cannot be used."""
     if _is_public(_read(path)):
         return "it is a public key, whose private half is in no agent here"
     try:
-        passphrase: Any = secret.encode() if secret else None  # bytes, whatever its stubs say
+        passphrase: Any = secret.encode() if secret else None  # bytes, although the type stubs say text
         return paramiko.PKey.from_path(path, passphrase)
     except FileNotFoundError:
         return "no such file"
-    except (paramiko.PasswordRequiredException, TypeError):  # the latter is cryptography's word for it
+    except (paramiko.PasswordRequiredException, TypeError):  # the latter is cryptography's message
         typed = ask(f"Passphrase of {path}: ") if ask and not secret else None
         return _load(path, None, typed) if typed else f"it has a passphrase; run ssh-add {path}"
     except (OSError, ValueError, paramiko.SSHException) as error:
@@ -126,7 +129,7 @@ def _is_public(data: bytes) -> bool:
 
 
 class _Agent(AgentSSH):
-    """An agent at a socket of our choice, which may be slow to sign, but not to answer."""
+    """An agent at a given socket, which may be slow to sign but not to answer."""
 
     def keys(self, path: str, tried: list[str]) -> tuple[paramiko.AgentKey, ...]:
         connection = socket.socket(socket.AF_UNIX)

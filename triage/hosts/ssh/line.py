@@ -1,4 +1,4 @@
-"""The way to a host: socket, proxy command or jumps, then host key and log-in."""
+"""Establishes the transport to a host: socket, proxy command or jumps, then host key check and log-in."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ from triage.hosts.ssh.host_keys import authorities, check, expected_keys
 from triage.hosts.ssh.public_keys import CERTIFICATE, KnownHostKey
 
 MAX_JUMPS = 8
-HANDSHAKES = 6  # at a time with one sshd, a jump host's too: of more than 10 it turns some away (MaxStartups)
-TICK = 0.5  # seconds of waiting at most before we look whether we are to stop
-AUTH_TIMEOUT = 60.0  # seconds for one key: somebody may have to touch it
-KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # how a known type may be negotiated
+# connections being opened at a time through one sshd; of more than 10 it turns some away (MaxStartups)
+HANDSHAKES = 6
+TICK = 0.5  # longest wait in seconds before `stop` is checked
+AUTH_TIMEOUT = 60.0  # seconds for one key, because somebody may have to touch it
+# algorithms by which a known key type may be negotiated
+KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 _doors: dict[tuple[str, int], BoundedSemaphore] = {}
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it has to say reaches us as exceptions
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # its messages reach us as exceptions
 
 
 @dataclass(frozen=True)
 class Route:
-    """An authenticated transport; `close` ends it and everything that carries it."""
+    """An authenticated transport. `close` ends it and everything that it runs through."""
 
     transport: paramiko.Transport
     close: Callable[[], None]
 
 
 def dial(target: SshTarget, options: ConnectionOptions, via: Route | None = None, depth: int = 0) -> Route:
-    """Connect, check who answers, log in. Takes over `via`.
+    """Connect, check the host key, and log in. Takes ownership of `via`.
 
-    Raises UnreachableError or RefusedError, after which nothing is left open.
+    Raises UnreachableError or RefusedError, after closing everything.
     """
     if depth > MAX_JUMPS:
         raise UsageError(
@@ -80,7 +82,7 @@ def dial(target: SshTarget, options: ConnectionOptions, via: Route | None = None
                     carrier = _passed(carrier, target.connect_timeout)
             else:
                 carrier = _connected(target)
-                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a command is small packets
+                carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # commands are small packets
             stack.callback(carrier.close)
             transport = paramiko.Transport(carrier)
             stack.callback(transport.close)
@@ -100,7 +102,7 @@ def dial(target: SshTarget, options: ConnectionOptions, via: Route | None = None
 
 @contextlib.contextmanager
 def _at_the_door(target: SshTarget, stop: Event | None) -> Iterator[None]:
-    """Wait until not too many others of us are on their way into the same sshd."""
+    """Wait while too many of our connections are being opened through the same sshd."""
     door = _doors.setdefault((target.hostname, target.port), BoundedSemaphore(HANDSHAKES))
     while not door.acquire(timeout=TICK):
         check_stop(stop)
@@ -111,7 +113,7 @@ def _at_the_door(target: SshTarget, stop: Event | None) -> Iterator[None]:
 
 
 def _negotiate(transport: paramiko.Transport, target: SshTarget) -> None:
-    """Exchange keys, asking for a certificate where that would count, else for a key of a type we know."""
+    """Exchange keys. Asks for a certificate if one would count, else for a key of a known type."""
     transport.banner_timeout = target.connect_timeout
     transport.auth_timeout = AUTH_TIMEOUT
     transport.use_compression(target.compression)
@@ -126,7 +128,7 @@ def _negotiate(transport: paramiko.Transport, target: SshTarget) -> None:
 
 
 def _connected(target: SshTarget) -> socket.socket:
-    """A socket to the first of the host's addresses that answers. Raises OSError."""
+    """Return a socket to the first address of the host that answers. Raises OSError."""
     family, ours = FAMILIES.get(target.family, socket.AF_UNSPEC), (target.bind_address, 0)
     found = socket.getaddrinfo(target.hostname, target.port, family, socket.SOCK_STREAM)
     error: OSError | None = None
@@ -145,7 +147,7 @@ def _connected(target: SshTarget) -> socket.socket:
 
 
 def _passed(carrier: socket.socket, patience: float) -> socket.socket:
-    """The socket that a proxy command hands over (ProxyUseFdpass)."""
+    """Return the socket that a proxy command hands over (ProxyUseFdpass)."""
     with carrier:
         carrier.settimeout(patience)
         _, passed, _, _ = socket.recv_fds(carrier, 1, 1)

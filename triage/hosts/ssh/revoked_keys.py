@@ -1,4 +1,4 @@
-"""RevokedHostKeys: a file of keys that no host may have, as lines or as a key revocation list (KRL)."""
+"""RevokedHostKeys: a file of refused host keys, as lines or as a key revocation list (KRL)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PATIENCE = 20.0  # seconds
 
 
 def is_revoked(file: Path, key: bytes, certificate: bytes = b"") -> bool:
-    """Whether the file names the key, its certificate or the authority of that.
+    """Return whether the file lists the key, its certificate, or the authority that signed it.
 
-    Raises ValueError, with the reason, where that cannot be told.
+    Raises ValueError with the reason if the file cannot be evaluated.
     """
     try:
         with open_plain(file) as opened:
@@ -55,7 +55,7 @@ def _authority(certificate: bytes) -> bytes:
 
 
 def _in_list(file: Path, blob: bytes) -> bool:
-    """ssh-keygen reads these lists."""
+    """Return whether a KRL lists the key, according to ssh-keygen."""
     line = f"{paramiko.Message(blob).get_text()} {base64.b64encode(blob).decode()}\n"
     with tempfile.NamedTemporaryFile("w", suffix=".pub") as asked:
         asked.write(line)

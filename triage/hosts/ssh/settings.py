@@ -1,7 +1,8 @@
-"""What the ssh configuration says of a host, in the words of `ssh -G`: values by keyword.
+"""Settings of a host from the ssh configuration, with the keywords of `ssh -G`.
 
-The ssh client reads its configuration itself, so that Include, Match, quotes and comments mean here what they
-mean to it. Where it is not installed, plain files are read; what they need it for is refused by name.
+The ssh client reads its own configuration, so that Include, Match, quotes and comments mean what they mean to
+ssh. If it is not installed, plain files are read here, and what only the client understands is refused by
+name.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from triage.common.files import read_plain
 MAX_BYTES = 16 << 20
 PATIENCE = 20.0  # seconds; `Match exec` and names that are made canonical may take some
 NEED_SSH = ("match", "include", "tag", "canonicalizehostname")
-MOST = {"port": 65535, "connecttimeout": 10**6, "serveraliveinterval": 10**6}  # of what is a number
+# keywords whose value is a number
+MOST = {"port": 65535, "connecttimeout": 10**6, "serveraliveinterval": 10**6}
 
 Settings = Mapping[str, tuple[str, ...]]
 
 
 def settings(host: str, user: str, port: int, file: Path | None, arguments: Sequence[str] = ()) -> Settings:
-    """Of `host`, reached as `user` ("": not said) on `port` (0: not said). `file` replaces the user's own.
+    """Return the settings of `host` for `user` ("" if not given) and `port` (0 if not given).
 
-    `arguments` are what else ssh is told.
+    `file` replaces the user's own configuration. `arguments` are further arguments of ssh.
 
-    Raises UsageError for a configuration that is broken, with ssh's words.
+    Raises UsageError for a broken configuration, with ssh's message.
     """
     path = (file or Path("~/.ssh/config")).expanduser()
     if file and not path.exists():
@@ -51,7 +53,7 @@ def settings(host: str, user: str, port: int, file: Path | None, arguments: Sequ
 
 
 def account_home() -> Path:
-    """What ssh calls home, whatever the environment says."""
+    """Return the home directory that ssh uses, whatever the environment says."""
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
@@ -104,7 +106,7 @@ def _of_file(host: str, user: str, port: int, path: Path) -> Settings:
 
 
 def _refuse_what_needs_ssh(text: str) -> None:
-    """Raises ValueError where the file says something that is read otherwise than ssh reads it."""
+    """Raise ValueError if the file holds a line that ssh would read differently."""
     seen: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         words = re.split(r"[\s=]+", line.strip(), maxsplit=1)

@@ -1,4 +1,4 @@
-"""What stands for something else in an ssh configuration: `%h`, `${HOME}`, `~` (ssh_config(5), TOKENS)."""
+"""Expands tokens and variables of an ssh configuration: `%h`, `${HOME}`, `~` (ssh_config(5), TOKENS)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 def tokens_of(asked: str, user: str, hostname: str, port: int, key_name: str) -> Tokens:
-    """Of a host that was asked for by that name, and is known by `key_name`."""
+    """Return the token values for a host that the user called by that name and that is known by
+    `key_name`.
+    """
     here = socket.gethostname()
     return {
         "%": "%",
@@ -34,7 +36,7 @@ def tokens_of(asked: str, user: str, hostname: str, port: int, key_name: str) ->
 
 
 def expanded(text: str, tokens: Tokens) -> str:
-    """Raises ValueError for a token that is not known."""
+    """Expand the tokens. Raises ValueError for an unknown one."""
 
     def token(match: re.Match[str]) -> str:
         if match[1] not in tokens:
@@ -45,7 +47,9 @@ def expanded(text: str, tokens: Tokens) -> str:
 
 
 def path_of(text: str, tokens: Tokens) -> Path:
-    """A file's name, in which variables count as well. Raises ValueError for what is not known."""
+    """Expand a file name, in which variables count as well. Raises ValueError for an unknown token or
+    variable.
+    """
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

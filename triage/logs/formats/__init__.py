@@ -10,6 +10,7 @@ prefix looks like ordinary text has `applies(sample)` and is used only where the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -33,51 +34,41 @@ class Doubtful(Family, Protocol):
     def applies(self, sample: Sequence[str]) -> bool: ...
 
 
-_OF_ENGINES: Mapping[str, Any] = {
-    name: import_module(f"triage.logs.formats.{name}")
-    for name in (engine.log.format for engine in ENGINES.values())
-    if name
-}
-# where two families could take the same text, the more specific one comes first
-FAMILIES: tuple[object, ...] = (
-    structured,
-    *_OF_ENGINES.values(),
-    native,
-    journal,
-    kernel,
-    logfmt,
-    loggers,
-    containers,
-    platforms,
-)
-ERRORS: tuple[str, ...] = (
-    *structured.ERRORS,
-    *(error for family in _OF_ENGINES.values() for error in family.ERRORS),
-    *native.ERRORS,
-    *kernel.ERRORS,
-    *logfmt.ERRORS,
-    *loggers.ERRORS,
-)
-DOUBTFUL: tuple[object, ...] = (containers.Compose, platforms.Srun, platforms.Quoted)
-
 EXPORT, PRETTY = "journal-export", "journal-pretty"
-NAMES: Mapping[str, object] = {
-    "json": structured,
-    **_OF_ENGINES,
-    "native": native,
-    "journal": journal,
-    "kernel": kernel,
-    "logfmt": logfmt,
-    "logging": loggers,
-    "container": containers,
-    "platform": platforms,
-    "compose": containers.Compose,
-    "srun": platforms.Srun,
-    "quoted": platforms.Quoted,
-    EXPORT: structured,
-    PRETTY: structured,
-}
-"""What a user can ask for instead of detection, by name."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A family, and the names by which a user asks for it instead of detection."""
+
+    names: tuple[str, ...]
+    family: Any
+
+
+FORMATS = (
+    Format(("json", EXPORT, PRETTY), structured),
+    *(
+        Format((name,), import_module(f"triage.logs.formats.{name}"))
+        for name in (engine.log.format for engine in ENGINES.values())
+        if name
+    ),
+    Format(("native",), native),
+    Format(("journal",), journal),
+    Format(("kernel",), kernel),
+    Format(("logfmt",), logfmt),
+    Format(("logging",), loggers),
+    Format(("container",), containers),
+    Format(("platform",), platforms),
+    Format(("compose",), containers.Compose),
+    Format(("srun",), platforms.Srun),
+    Format(("quoted",), platforms.Quoted),
+)
+"""Every format. Where two families could take the same text, the more specific one comes first."""
+
+NAMES: Mapping[str, object] = {name: each.family for each in FORMATS for name in each.names}
+DOUBTFUL: tuple[object, ...] = tuple(each.family for each in FORMATS if hasattr(each.family, "applies"))
+FAMILIES: tuple[object, ...] = tuple(each.family for each in FORMATS if each.family not in DOUBTFUL)
+ERRORS: tuple[str, ...] = tuple(error for each in FORMATS for error in getattr(each.family, "ERRORS", ()))
 
 
 def named(format: str) -> tuple[object, ...]:

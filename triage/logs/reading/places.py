@@ -7,6 +7,7 @@ database, and logs are read whole.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -143,6 +144,8 @@ def _keep(path: Path, data: bytes) -> None:
     from triage.common.files import write_atomically
 
     try:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)  # an old one would keep its mode, which may be why it is not trusted
         write_atomically(path, data)
     except TriageError:
         return  # without a place to keep it, it is built each time: a tenth of a second
