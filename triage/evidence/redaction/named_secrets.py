@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import cast
 
-from triage.evidence.redaction.word_search import Words
+from triage.evidence.redaction.word_search import Words, compiled
 
 Span = tuple[int, int]
 
@@ -80,13 +80,13 @@ _PAIR = rf"{QUOTES},[ \t]{{0,4}}(?={_QUOTED})"  # `(b'x-api-key', b'...')`
 _NEAR = rf"(?:_[a-z0-9]{{1,20}}){{0,3}}(?:[ \t](?:is|was|provided|for [\w.@-]{{1,64}}))?(?={_MARKS}{_RANDOM})"
 _CUT = r"(?=(?:\\{0,3}[\"'])?[,:=]{0,2}[ \t]{0,4}[\[({]?\r?\n)"
 _NAMES = {
-    stem: re.compile(
+    stem: (
         rf"{stem}(?:{tail}(?:(?P<joined>(?:{_JOINED}|{_VALUE}){'' if stem in _SURE else _NUMBER}{_BLANKS})"
         rf"|(?P<pair>{_PAIR}))|(?P<near>{'s?' if stem in _SURE else ''}{_NEAR})|(?P<cut>{_CUT}))"
     )
     for stem, tail in (_SURE | _DOUBTFUL).items()
 }
-_FLAG = re.compile(
+_FLAG = (
     r"--(?:[a-z0-9]{1,20}[_-]){0,4}(?:(?:api|access|auth|master|private|secret|signing)[_-]?keys?"
     r"|secret|password|passwd|passphrase|(?:auth)?token)"
     rf"(?:(?P<joined>=|[ \t]{{0,4}}\\{{1,3}}n?\r?\n?[ \t]{{1,40}}(?![ \t]|- )|[ \t\0]{{1,8}}|\\{{1,3}}t"
@@ -145,7 +145,7 @@ def announced(text: str) -> Iterator[Span]:
     """Yield where the values stand that a name announces."""
     lower = in_small_letters(text)
     for stem in _STANDING.in_text(lower):
-        pattern = _NAMES.get(stem, _FLAG)
+        pattern = compiled(_NAMES.get(stem, _FLAG))
         match = pattern.search(lower)
         while match:
             spans, end = _after(text, lower, match, stem)

@@ -27,7 +27,7 @@ from triage.evidence.redaction.named_secrets import (
 from triage.evidence.redaction.secret_blocks import in_blocks
 from triage.evidence.redaction.secret_shapes import SHAPES
 from triage.evidence.redaction.service_names import of_services
-from triage.evidence.redaction.word_search import Words
+from triage.evidence.redaction.word_search import Words, compiled
 
 V = TypeVar("V")
 
@@ -50,31 +50,19 @@ _URL_TOKEN = re.compile(r"([A-Za-z0-9_.~-]{20,1024})@")
 _ARGUMENT = r"[\"']?([^\s\"'\\]{1,1024})"
 _OPTIONS = r"[^\n|;&]{0,300}?[ \t]"
 _PLACES = {
-    inside: re.compile(pattern)
-    for inside, pattern in (
-        ("pass", rf"pass(?:word|wd|phrase)(?:[ \t]{{1,4}}is)?[ \t]{{1,4}}({TOKEN})"),
-        ("requirepass", rf"requirepass[ \t]{{1,4}}{_ARGUMENT}"),
-        ("pass ", rf"-(?:dest|src)?(?:store|key)pass[ \t]{{1,4}}{_ARGUMENT}"),
-        ("sshpass", rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_ARGUMENT}"),
-        ("curl", rf"curl\b{_OPTIONS}(?:-u|--user)[= \t]{{1,4}}[\"']?[^\s:\"']{{1,128}}:{_ARGUMENT}"),
-        ("mysql", rf"mysql[a-z]{{0,16}}\b{_OPTIONS}-p([^\s\"'\\]{{1,1024}})"),
-        ("mongo", rf"mongo[a-z]{{0,16}}\b{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}"),
-        ("redis-cli", rf"redis-cli\b{_OPTIONS}-a[ \t]{{1,4}}{_ARGUMENT}"),
-        (" login ", rf"(?:docker|podman|nerdctl|registry) login{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}"),
-        ("wandb login", rf"wandb login{_OPTIONS}{_ARGUMENT}"),
-        (
-            "echo ",
-            r"echo [\"']?([^\s\"'|]{1,1024})[\"']?[ \t]{0,4}\|[^\n|]{0,128}?(?:sudo -S|-stdin|login)\b",
-        ),
-        (
-            "auth(",
-            r"Auth\([a-z=]{0,16}[\"'][^\"'\n]{1,128}[\"'],[ \t]{0,4}[a-z=]{0,16}[\"']([^\"'\n]{1,1024})",
-        ),
-        (
-            "webhook",
-            r"(?i:webhook)[\w\"'-]{0,32}[=:][ \t]{0,4}[\"']?https?://[^/\s]{1,128}/([^\s\"'\\]{16,1024})",
-        ),
-    )
+    "pass": rf"pass(?:word|wd|phrase)(?:[ \t]{{1,4}}is)?[ \t]{{1,4}}({TOKEN})",
+    "requirepass": rf"requirepass[ \t]{{1,4}}{_ARGUMENT}",
+    "pass ": rf"-(?:dest|src)?(?:store|key)pass[ \t]{{1,4}}{_ARGUMENT}",
+    "sshpass": rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_ARGUMENT}",
+    "curl": rf"curl\b{_OPTIONS}(?:-u|--user)[= \t]{{1,4}}[\"']?[^\s:\"']{{1,128}}:{_ARGUMENT}",
+    "mysql": rf"mysql[a-z]{{0,16}}\b{_OPTIONS}-p([^\s\"'\\]{{1,1024}})",
+    "mongo": rf"mongo[a-z]{{0,16}}\b{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}",
+    "redis-cli": rf"redis-cli\b{_OPTIONS}-a[ \t]{{1,4}}{_ARGUMENT}",
+    " login ": rf"(?:docker|podman|nerdctl|registry) login{_OPTIONS}-p[ \t]{{0,4}}{_ARGUMENT}",
+    "wandb login": rf"wandb login{_OPTIONS}{_ARGUMENT}",
+    "echo ": r"echo [\"']?([^\s\"'|]{1,1024})[\"']?[ \t]{0,4}\|[^\n|]{0,128}?(?:sudo -S|-stdin|login)\b",
+    "auth(": r"Auth\([a-z=]{0,16}[\"'][^\"'\n]{1,128}[\"'],[ \t]{0,4}[a-z=]{0,16}[\"']([^\"'\n]{1,1024})",
+    "webhook": r"(?i:webhook)[\w\"'-]{0,32}[=:][ \t]{0,4}[\"']?https?://[^/\s]{1,128}/([^\s\"'\\]{16,1024})",
 }
 _IN_PLACES = Words((*_PLACES, "bearer", "cookie"))
 _COOKIE = re.compile(rf"cookie(?:{QUOTES})?[ \t]{{0,4}}[:,=][ \t]{{0,4}}(?:[bru]{{0,2}}{QUOTES})?")
@@ -118,7 +106,7 @@ def _shapes(text: str) -> Iterator[Span]:
     standing = _IN_SHAPES.in_text(text)
     for inside, pattern in SHAPES:
         if inside in standing:
-            for match in pattern.finditer(text):
+            for match in compiled(pattern).finditer(text):
                 if _begins(text, match.start()):
                     yield match.span(match.lastindex or 0)
 
@@ -157,7 +145,7 @@ def _placed(text: str) -> Iterator[Span]:
     standing = _IN_PLACES.in_text(lower)
     for inside, pattern in _PLACES.items():
         if inside in standing:
-            yield from (match.span(1) for match in pattern.finditer(text) if random(match[1]))
+            yield from (match.span(1) for match in compiled(pattern).finditer(text) if random(match[1]))
     if "bearer" in standing:
         yield from (match.span(1) for match in _BEARER.finditer(text) if mixed(match[1], 20))
     cookie = _COOKIE.search(lower) if "cookie" in standing else None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from triage.evidence.redaction.named_secrets import Span
+from triage.evidence.redaction.word_search import compiled
 
 MAX_KEY = 20_000  # characters of a private key
 MAX_MAPPING = 65_536  # characters of the data of a secret
@@ -33,25 +34,22 @@ _JSON_VALUE = re.compile(r":\s{0,8}\"([^\"]{4,65536})\"")
 
 _LOGIN = r"(?=[^\n]{0,160}?(?:netrc|[Kk]ey|login|using|API))[^\n]{0,160}?"
 _SCHEMES = r"(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|[id])|scrypt|pbkdf2[a-z0-9-]{0,16})"
-_FORMS = tuple(
-    (inside, re.compile(pattern))
-    for inside, pattern in (
-        ("Private-Lines: ", r"Private-Lines: \d{1,4}\r?\n((?:[A-Za-z0-9+/=]{4,100}(?:\r?\n|\Z)){1,200})"),
-        ("Private-MAC: ", r"Private-MAC: ([0-9a-f]{40,64})"),
-        ("MII", rf"(?<![A-Za-z0-9+/])(MII{_BASE64}{{50,8192}}={{0,2}}{_MORE})"),
-        ("b3BlbnNzaC1rZXkt", rf"(b3BlbnNzaC1rZXkt{_BASE64}{{20,8192}}={{0,2}}{_MORE})"),
-        (".dockerc", r"\.dockerc(?:onfigjson|fg)[\"']?:[ \t]{0,8}[\"']?([A-Za-z0-9+/=]{16,65536})"),
-        ("OTLP_", r"OTLP_(?:[A-Z]{1,12}_)?HEADERS[\"']?[=:][ \t]{0,4}[\"']?([^\s\"'\\]{8,4096})"),
-        ("Q~", r"Q~(?<=[A-Za-z0-9_~.-]{3}[0-9]Q~)([A-Za-z0-9_~.-]{31,34})"),
-        (":A", r":(?<=[0-9]{5}:)(A[A-Za-z0-9_-]{34})(?![A-Za-z0-9_-])"),
-        ("|", r"\|(?<=[0-9]{15}\|)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_|-])"),
-        ("%", r"%(?<=[0-9]{15}%)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_%-])"),
-        ("_PIN", r"_PIN[\"']?[=:][ \t]{0,4}[\"']?([0-9]{4,12})\b"),
-        ("$", rf"\${_SCHEMES}\$([./A-Za-z0-9$=,+-]{{16,512}})"),
-        ("discord", r"(?<![\w-])([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})"),
-        ("wandb", rf"wandb{_LOGIN}(?<![0-9a-f])([0-9a-f]{{40}})(?![0-9a-f])"),
-        ("WANDB", rf"WANDB{_LOGIN}(?<![0-9a-f])([0-9a-f]{{40}})(?![0-9a-f])"),
-    )
+_FORMS = (
+    ("Private-Lines: ", r"Private-Lines: \d{1,4}\r?\n((?:[A-Za-z0-9+/=]{4,100}(?:\r?\n|\Z)){1,200})"),
+    ("Private-MAC: ", r"Private-MAC: ([0-9a-f]{40,64})"),
+    ("MII", rf"(?<![A-Za-z0-9+/])(MII{_BASE64}{{50,8192}}={{0,2}}{_MORE})"),
+    ("b3BlbnNzaC1rZXkt", rf"(b3BlbnNzaC1rZXkt{_BASE64}{{20,8192}}={{0,2}}{_MORE})"),
+    (".dockerc", r"\.dockerc(?:onfigjson|fg)[\"']?:[ \t]{0,8}[\"']?([A-Za-z0-9+/=]{16,65536})"),
+    ("OTLP_", r"OTLP_(?:[A-Z]{1,12}_)?HEADERS[\"']?[=:][ \t]{0,4}[\"']?([^\s\"'\\]{8,4096})"),
+    ("Q~", r"Q~(?<=[A-Za-z0-9_~.-]{3}[0-9]Q~)([A-Za-z0-9_~.-]{31,34})"),
+    (":A", r":(?<=[0-9]{5}:)(A[A-Za-z0-9_-]{34})(?![A-Za-z0-9_-])"),
+    ("|", r"\|(?<=[0-9]{15}\|)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_|-])"),
+    ("%", r"%(?<=[0-9]{15}%)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_%-])"),
+    ("_PIN", r"_PIN[\"']?[=:][ \t]{0,4}[\"']?([0-9]{4,12})\b"),
+    ("$", rf"\${_SCHEMES}\$([./A-Za-z0-9$=,+-]{{16,512}})"),
+    ("discord", r"(?<![\w-])([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})"),
+    ("wandb", rf"wandb{_LOGIN}(?<![0-9a-f])([0-9a-f]{{40}})(?![0-9a-f])"),
+    ("WANDB", rf"WANDB{_LOGIN}(?<![0-9a-f])([0-9a-f]{{40}})(?![0-9a-f])"),
 )
 
 
@@ -60,7 +58,7 @@ def in_blocks(text: str) -> Iterator[Span]:
     yield from private_keys(text)
     for inside, pattern in _FORMS:
         if inside in text:
-            yield from (match.span(1) for match in pattern.finditer(text))
+            yield from (match.span(1) for match in compiled(pattern).finditer(text))
     if "Secret" in text and _SECRET.search(text):
         yield from _secret_data(text)
 

@@ -6,9 +6,7 @@ group, only the group is secret. The shapes are documented by the issuers of the
 
 from __future__ import annotations
 
-import re
-
-_SHAPES = (
+SHAPES = (
     ("hf_", r"hf_[A-Za-z0-9]{16,128}"),
     ("api_org_", r"api_org_[A-Za-z0-9]{16,128}"),
     ("sk-", r"sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,256}"),
@@ -138,4 +136,3 @@ _SHAPES = (
     ("sl.", r"sl\.[A-Za-z0-9_=-]{100,200}"),
     ('"auth', r"\"auth\\{0,3}\"\s{0,4}:\s{0,4}\\{0,3}\"([A-Za-z0-9+/=]{12,4096})"),
 )
-SHAPES = tuple((inside, re.compile(pattern)) for inside, pattern in _SHAPES)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
+
+compiled = lru_cache(maxsize=None)(re.compile)
+"""A pattern is compiled when a word of it was found: most of some two hundred never are."""
 
 SMALL = 1 << 17
 """Characters of all texts together up to which words are searched one by one, because loading Hyperscan takes
