@@ -122,3 +122,14 @@ def test_the_list_of_faults_is_that_of_the_files() -> None:
 def test_the_example_of_the_page_on_lines_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "lines.md").read_text()
     assert OWN.strip() in page.replace("because: the proxy", "because: the proxy")
+
+
+def test_the_files_of_a_directory_are_checked_by_a_command(tmp_path: Path) -> None:
+    from tests.cli.command import triage
+
+    (tmp_path / "own.yaml").write_text(OWN)
+    done = triage("rules", "lines", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, f"{len(SHIPPED) + 1} files, 0 problems\n"), done.stderr
+    (tmp_path / "own.yaml").write_text(OWN.replace('"upstream lost: gpu01"', '"other"'))
+    done = triage("rules", "lines", str(tmp_path))
+    assert (done.returncode, "acme-proxy: acme: upstream lost" in done.stdout) == (1, True)

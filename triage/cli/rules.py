@@ -111,6 +111,31 @@ def lint(rules: RulesOption = None) -> None:
     raise typer.Exit(ExitCode.FOUND if problems else ExitCode.OK)
 
 
+@app.command("lines")
+def check_fault_lines(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR...]", help="Further files, beside the shipped ones and your own."),
+    ] = None,
+) -> None:
+    """Hold what programs say when they fail against its own samples and near misses.
+
+    Exit code 1 when an entry does not give what its sample says, or claims a near miss.
+    """
+    from triage.common.config import load_config, with_configured
+    from triage.logs.faults.line_check import check_lines
+    from triage.logs.faults.line_files import KNOWLEDGE, line_files
+    from triage.report.safe import safe_line
+
+    places = (KNOWLEDGE, *with_configured(load_config().lines, directories))
+    files = [path for place in places for path in line_files(place)]
+    problems = list(check_lines(files))
+    for entry, reason in problems:
+        print(safe_line(f"FAIL {entry}: {reason}"))
+    print(f"{counted(len(files), 'file')}, {counted(len(problems), 'problem')}")
+    raise typer.Exit(ExitCode.FOUND if problems else ExitCode.OK)
+
+
 @app.command()
 def matrix(
     corpus: Annotated[
