@@ -219,7 +219,7 @@ def test_a_completion_without_text_or_finish_reason_is_none():
 
 def test_the_key_is_a_bearer_token_and_never_an_argument():
     with FakeServer() as server:
-        ask(server, "complete", prompts=["a"], key="sk-secret")
+        ask(server, "complete", prompts=["a"], key="sk-secret", pids=[os.getpid()])
         assert server.served[0].authorization == "Bearer sk-secret"
         assert "refused" in ask(server, "complete", prompts=["a"], key="x\r\nHost: elsewhere")
 
@@ -377,3 +377,107 @@ def test_answers_arrive_whole_in_whatever_pieces():
             response.feed(float(at), answer[at : at + size])
         assert response.complete
         assert [event["choices"][0]["text"] for _, event in load_agent.events_of(response)] == ["x"]
+
+
+OPERATIONS: dict[str, dict[str, Any]] = {
+    "health": {},
+    "models": {},
+    "running": {"paths": ["/metrics"], "gauges": [], "counters": []},
+    "complete": {"prompts": ["a"]},
+    "load": {"api": "completions", "model": "tiny", "plan": [[5, 8, 0]] * 3},
+}
+NOT_SENT = "no connection: the API key is not sent"
+
+
+def said(reply: dict[str, Any]) -> list[str]:
+    return errors(reply) if "requests" in reply else [reply["error"]]
+
+
+in_no_unit = pytest.mark.skipif(
+    bool(load_agent.group_of(os.getpid())),
+    reason="all that a unit of systemd starts belongs to it",
+)
+
+
+@in_no_unit
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_no_stranger_gets_the_key(op: str):
+    """Who listens is another process than the service, a younger one and an older; and none is known."""
+    with FakeServer() as server, subprocess.Popen(["sleep", "60"], start_new_session=True) as service:
+        try:
+            for pids in ([service.pid], [], [1 << 22], None, ["1"]):
+                reply = ask(server, op, key="sk-secret", pids=pids, **OPERATIONS[op])
+                assert all(error.startswith(NOT_SENT) for error in said(reply)), reply
+                assert "sk-secret" not in json.dumps(reply)
+            assert server.served == []
+        finally:
+            service.kill()
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_the_service_and_what_it_started_get_the_key(op: str):
+    with FakeServer() as server:
+        for pid in (os.getpid(), os.getppid()):
+            reply = ask(server, op, key="sk-secret", pids=[pid], **OPERATIONS[op])
+            assert not any(error.startswith(NOT_SENT) for error in said(reply)), reply
+        assert {one.authorization for one in server.served} <= {"Bearer sk-secret"}
+        assert server.served or op not in ("complete", "load")
+
+
+@in_no_unit
+def test_a_stranger_that_takes_the_port_over_gets_no_key(monkeypatch: pytest.MonkeyPatch):
+    """In the middle of a load: the next connection goes to somebody else."""
+    monkeypatch.setattr(load_agent, "LOOK", 0.0)
+    with FakeServer() as server:
+        job = {"op": "models", "host": "127.0.0.1", "port": server.port, "key": "k", "pids": [os.getpid()]}
+        agent = load_agent.Agent(job)
+        assert agent.unfit() == ""
+        assert agent.models()["error"] == ""
+    take = f"""
+import socket, time
+with socket.create_server(("127.0.0.1", {server.port})):
+    print("taken", flush=True)
+    time.sleep(60)
+"""
+    with (
+        subprocess.Popen([sys.executable, "-c", take], stdout=subprocess.PIPE) as stranger,
+        subprocess.Popen(["sleep", "60"]) as service,
+    ):
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == b"taken\n"
+        agent.job["pids"] = [service.pid]  # of which the stranger is none, as it is of this test
+        assert f"to process {stranger.pid}, which listens there" in agent.models()["error"]
+        service.kill()
+        stranger.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account too")
+def test_who_may_not_see_the_listeners_files_goes_by_its_user():
+    """As an operator does who is neither root nor the service's user."""
+    serve = """
+import os, socket, sys
+os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        listener.accept()[0].close()
+"""
+    as_operator = ("setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", *AGENT)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", serve, user], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        for user in ("65532", "65531")
+    ]
+    try:
+        assert started[0].stdout is not None
+        port = int(started[0].stdout.readline())
+        for service, sent in ((started[0], True), (started[1], False)):
+            reply = ask(None, "models", as_operator, port=port, key="k", pids=[service.pid])
+            assert reply["error"].startswith(NOT_SENT) is not sent, reply
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+            assert one.stdout is not None
+            one.stdout.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,12 +226,12 @@ def test_the_key_stays_out_of_what_is_shown_and_stored(tmp_path: Path):
     options = replace(QUICK, restart=False, api_key="sk-secret")
     assert "sk-secret" not in repr(options)
     with FakeServer() as server:
-        deployment = Deployment("served", port=server.port)
+        deployment = Deployment("served", port=server.port, main_pid=os.getpid())
         result = verify(LocalConnection(), deployment, options, history=History(tmp_path))
     assert {served.authorization for served in server.served} == {"Bearer sk-secret"}
     assert "sk-secret" not in repr(result)
     with FakeServer("unauthorized") as server:
-        deployment = Deployment("served", port=server.port)
+        deployment = Deployment("served", port=server.port, main_pid=os.getpid())
         result = verify(LocalConnection(), deployment, options, history=History(tmp_path))
     assert result.reason == "completion: status 401: wrong key Bearer <api-key>, <token-1>"
     assert all(b"sk-secret" not in file.read_bytes() for file in tmp_path.iterdir())

@@ -55,6 +55,7 @@ MAX_CONCURRENCY = 512
 MAX_WORDS = 4_000_000
 MAX_TOKENS = 100_000
 MAX_TIME = 7200  # seconds
+LOOK = 1.0  # seconds between two looks at who listens, while requests with a key are sent
 DETAIL = 300  # characters of a server's own words that are kept
 SO_TIMESTAMPNS = 35  # Linux; the module of Python 3.7 has no name for it
 MAX_LATE = 1.0  # seconds; a program that is later than that has a clock that was set
@@ -211,9 +212,10 @@ class Response:
 class Exchange:
     """One request on a connection of its own, and what came back. `due`: not sent before, on the clock."""
 
-    def __init__(self, data: bytes, due: float = 0.0) -> None:
+    def __init__(self, data: bytes, due: float = 0.0, unfit: Any = None) -> None:
         self.response = Response()
         self.due = due
+        self._unfit = unfit  # tells why nothing is to be sent to who listens now
         self.sent = 0.0
         self.ended = 0.0
         self.error = ""
@@ -240,6 +242,9 @@ class Exchange:
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise Broken(f"no connection: {os.strerror(code)}")
+            why = "" if self._begun or self._unfit is None else self._unfit()
+            if why:
+                raise Broken(f"no connection: {why}")
             now = clock()
             taken = self._socket.send(self._data)
             self._data = self._data[taken:]
@@ -558,11 +563,11 @@ def target_of(host: Any, port: Any) -> Target:
     raise JobRefused(f"{host} is no address of this host")
 
 
-def sockets_at(target: Target) -> set[str]:
-    """The sockets that listen at an address."""
+def sockets_at(target: Target) -> dict[str, int]:
+    """The sockets that listen at an address, and whose they are."""
     family, where = target
     own = socket.inet_pton(family, where[0].partition("%")[0])
-    sockets = set()
+    sockets = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for fields in rows_of(table):
             address, _, port = fields[1].partition(":")
@@ -570,7 +575,7 @@ def sockets_at(target: Target) -> set[str]:
             packed = struct.pack(f"={len(words)}I", *words)
             here = not any(packed) or packed[-4:] == own[-4:]
             if here and fields[3] == "0A" and int(port, 16) == where[1]:
-                sockets.add(f"socket:[{fields[9]}]")
+                sockets[f"socket:[{fields[9]}]"] = int(fields[7])
     return sockets
 
 
@@ -601,6 +606,39 @@ def birth_of(pid: int) -> int:
     return 0
 
 
+def user_of(pid: int) -> int:
+    """Whose a process is, -1 when it is gone."""
+    with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{pid}/status", "rb") as status:
+        return int(status.read().partition(b"\nUid:")[2].split()[1])
+    return -1
+
+
+def group_of(pid: int) -> str:
+    """The control group of a process, where that is of a unit of systemd; else ""."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup") as told:
+        for line in told:
+            name = line.rpartition(":")[2].strip()
+            if name.endswith(".service"):
+                return name
+    return ""
+
+
+def belongs(pid: int, service: list[int]) -> bool:
+    """Whether a process is of a service: one of those that are known, started by one, or in its group."""
+    groups = {group_of(each) for each in service} - {""}
+    if group_of(pid) in groups:
+        return True
+    for _ in range(64):
+        if pid in service:
+            return True
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                pid = int(stat.read().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            return False
+    return False
+
+
 def within(name: str, value: Any, lowest: float, highest: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
         raise JobRefused(f"{name} must lie between {lowest:g} and {highest:g}")
@@ -617,6 +655,8 @@ class Agent:
         ask_for_stamps(self.stamping)
         self.timeout = self.number("timeout", 60, 0.1, MAX_TIME)
         self.deadline = clock() + self.number("deadline", 120, 0.1, MAX_TIME)
+        self.known: set[str] = set()  # sockets that are the service's
+        self.looked = 0.0
         self.concurrency = int(self.number("concurrency", 1, 1, MAX_CONCURRENCY))
 
     def number(self, name: str, default: float, lowest: float, highest: float) -> float:
@@ -638,9 +678,46 @@ class Agent:
         return "\r\n".join([*head, "", ""]).encode("ascii") + data
 
     def send(self, data: bytes) -> Exchange:
-        exchange = Exchange(data)
+        exchange = self.exchange(data)
         exchange_all(self.target, [exchange], 1, self.timeout, self.deadline)
         return exchange
+
+    def exchange(self, data: bytes, due: float = 0.0) -> Exchange:
+        return Exchange(data, due, self.unfit if self.job.get("key") else None)
+
+    def unfit(self) -> str:
+        """Why the API key is not sent to who listens now, "" where that is the service.
+
+        Asked once a connection stands, which the one that listened then has got. A listener whose files may
+        not be seen is the service's where the kernel says that it is of the same user.
+        """
+        if self.known and clock() - self.looked < LOOK:
+            return ""
+        sockets, self.looked = sockets_at(self.target), clock()
+        if self.known and self.known == sockets.keys():
+            return ""
+        self.known = set()
+        inside = self.job.get("inside") is True
+        told = self.job.get("pids")
+        pids = [pid for pid in told if isinstance(pid, int)] if isinstance(told, list) else []
+        service = [pid for pid in ([1] if inside else pids) if birth_of(pid)]
+        if not service:
+            return "the API key is not sent, as no process of the service is known"
+        files = {each: files_of(each) for each in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        unseen = None in files.values()
+        users = {user_of(pid) for pid in service}
+        for name, user in sockets.items():
+            holders = [pid for pid, held in files.items() if held and name in held]
+            if any(inside or belongs(pid, service) for pid in holders):
+                continue
+            if not holders and unseen and user in users:
+                continue
+            who = f"process {holders[0]}" if holders else f"a process of user {user}"
+            return f"the API key is not sent to {who}, which listens there and is not of the service"
+        if not sockets:
+            return "the API key is not sent, as nobody is seen to listen there"
+        self.known = set(sockets)
+        return ""
 
     def health(self) -> Json:
         exchange = self.send(self.request("GET", "/health"))
@@ -653,7 +730,7 @@ class Agent:
         """
         sockets, pid = sockets_at(self.target), self.job.get("pid")
         files = {each: files_of(each) for each in map(int, filter(str.isdigit, os.listdir("/proc")))}
-        listeners = [each for each, held in files.items() if held and sockets & held]
+        listeners = [each for each, held in files.items() if held and sockets.keys() & held]
         if self.job.get("inside") is True:
             unheld = sockets and not listeners and None not in files.values()
             return "a process outside of its container" if unheld else ""
@@ -739,7 +816,7 @@ class Agent:
         if manner.api not in PATHS:
             manner, answer = self.settle(manner, asks.pop(0))
             answers.append(answer)
-        exchanges = [Exchange(self.completion(manner, ask), ask.due) for ask in asks]
+        exchanges = [self.exchange(self.completion(manner, ask), ask.due) for ask in asks]
         gc.collect()
         gc.disable()
         start = clock()

@@ -24,7 +24,7 @@ from triage.verify.load import engine_tool
 from triage.verify.load.client import Client, Reply, client_of
 from triage.verify.load.exercise import answer_before, changed_answers, exercise
 from triage.verify.load.measure import measure, require_possible, shapes_of
-from triage.verify.model import Start, Verification
+from triage.verify.model import ByTool, Start, Verification
 from triage.verify.options import Options
 from triage.verify.service.activity import Watch
 from triage.verify.service.deployed import service_of
@@ -169,8 +169,13 @@ class _VerificationRun:
         options, deployment, connection = self._options, self._deployment, self._connection
         shapes, name = shapes_of(options), engine_tool.require(connection, deployment).name
         self._on_event(ToolStarted(name, len(shapes)))
-        found = engine_tool.measure(
-            connection, deployment, shapes, result.model, options.tool_timeout, options.api_key
+        stranger = self._client.models().error if options.api_key else ""  # the tool gets the key as well
+        found = (
+            ByTool(name, (), "", f"it was not started: {stranger}")
+            if stranger
+            else engine_tool.measure(
+                connection, deployment, shapes, result.model, options.tool_timeout, options.api_key
+            )
         )
         failure = self._client.redact(found.failure)
         notes = (f"{name} measured nothing: {failure}",) if failure else ()

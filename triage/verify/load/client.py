@@ -99,12 +99,14 @@ class Client:
         timeout: float = 120.0,
         api: Api | None = None,
         inside: bool = False,
+        pids: tuple[int, ...] = (),
     ) -> None:
         self.address = f"{host}:{port}"
         self._connection = connection
         self._python = python
         self._job = {"host": host, "port": port, "key": key}
         self._key = key
+        self.pids = pids  # of the service: to whom else listens there the key is not sent
         self._inside = inside  # of a container, where processes have other numbers
         self._redactor = Redactor()
         self._timeout = min(timeout, MAX_TIME)  # seconds, one request
@@ -116,7 +118,8 @@ class Client:
 
     def health(self, pid: int | None) -> Health:
         job = {"op": "health", "timeout": min(self._timeout, 25.0)}
-        job |= {"inside": True} if self._inside else {"pid": pid}
+        if not self._inside:
+            job |= {"pid": pid}
         return self._run(Health, job, deadline=30.0)
 
     def models(self) -> Models:
@@ -173,10 +176,11 @@ class Client:
         deadline = max(1.0, min(deadline, MAX_TIME))
         about = (f"measure {self.address} with {self._python} on", self._connection.name)
         version = there(self._connection.name, f"{self._python} --version")
+        whose: dict[str, object] = {"inside": True} if self._inside else {"pids": self.pids}
         reply = send(
             self._connection,
             LOAD_AGENT,
-            {**self._job, "timeout": self._timeout, **job, "deadline": deadline},
+            {**self._job, **whose, "timeout": self._timeout, **job, "deadline": deadline},
             python=self._python,
             about=about,
             next=version,
@@ -218,7 +222,15 @@ def client_of(
         )
     python = deployment.python or "python3"
     connection, inside = place_of(connection, deployment, python), bool(deployment.container)
-    return Client(connection, python, deployment.host, port, key=key, timeout=timeout, api=api, inside=inside)
+    pids = tuple(pid for pid in (deployment.serving_pid, deployment.main_pid) if pid)
+    return Client(
+        *(connection, python, deployment.host, port),
+        key=key,
+        timeout=timeout,
+        api=api,
+        inside=inside,
+        pids=pids,
+    )
 
 
 def load_of(reply: Reply, shape: LoadShape) -> Load:

@@ -239,6 +239,7 @@ class _Wait:
 
     def _probe(self, by_health: bool) -> Reply | None:
         """A completion that came back in full, or None and the reason in `_not_yet`."""
+        self._client.pids = self._state.pids or self._client.pids
         health = self._client.health(self._state.pid)
         if health.foreign:
             self._not_yet = f"{self._client.address} is answered by {health.foreign}"
