@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tests.evidence.conftest import FarHost, ScriptedHost
 from triage.common.errors import UnreachableError
+from triage.evidence import live
 from triage.evidence.catalogue import GpuInventory, OsRelease, ReadFile, WhoAmI
 from triage.evidence.live import PATIENCE
 from triage.evidence.model import Unanswered
@@ -84,6 +88,55 @@ def test_a_host_that_ends_nothing_in_time_is_asked_no_more(host: ScriptedHost) -
         assert answer.missing.startswith(f"not asked: the host did not end {PATIENCE} answers")
     assert len(host.asked) == PATIENCE
     assert evidence.ask(ReadFile("/0")).value == "drop"  # what it has told stays
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_all_answers_of_a_host_together_are_bounded(
+    host: ScriptedHost, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    """However many commands there are, and whichever output a host floods."""
+    monkeypatch.setattr(live, "MOST_BYTES", 10_000)
+    flood = b"x" * 3000
+    for name in range(20):
+        host.files[f"/{name}"] = Output(0, flood) if stream == "stdout" else Output(1, b"", flood)
+    evidence, limits = host.evidence, []
+    run = host.run
+
+    def noting(argv: Sequence[str], *, limit: int = 1 << 26, **others: Any) -> Output:
+        limits.append(limit)
+        return run(argv, limit=limit, **others)
+
+    monkeypatch.setattr(host, "run", noting)
+    evidence.ask(WhoAmI())
+    answers = [evidence.ask(ReadFile(f"/{name}")) for name in range(20)]
+    missing = [answer.missing for answer in answers if answer.missing.startswith("not asked")]
+    assert len(missing) == 16
+    assert "the most that is taken from one host" in missing[0]
+    assert max(limits) <= 10_000
+    assert 0 < limits[-1] <= 1000  # what is left is all that the last may say
+
+
+def test_all_questions_to_a_host_together_are_bounded_in_time(
+    host: ScriptedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+    timeouts = []
+    run = host.run
+
+    def slow(argv: Sequence[str], *, timeout: float = 30, **others: Any) -> Output:
+        nonlocal clock
+        clock += 25.0  # and ends in time
+        timeouts.append(timeout)
+        return run(argv, timeout=timeout, **others)
+
+    monkeypatch.setattr(host, "run", slow)
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock)
+    host.files |= {f"/{name}": "text" for name in range(50)}
+    evidence = host.evidence
+    answers = [evidence.ask(ReadFile(f"/{name}")) for name in range(50)]
+    assert clock <= live.MOST_SECONDS
+    assert "the most that is spent on one host" in answers[-1].missing
+    assert min(timeouts) <= 25.0
 
 
 def test_single_time_outs_do_not_end_the_questions(host: ScriptedHost) -> None:
