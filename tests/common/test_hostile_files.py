@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from triage.common import files
 
 CPU = 15  # seconds
 WALL = 60  # seconds; for a machine with other work
@@ -18,7 +21,7 @@ MEMORY = 768 << 20  # bytes, beyond what the imports took
 YAML_KEYS = (
     *("id", "name", "title", "description", "category", "incident", "initiator", "roles", "ranks", "rules"),
     *("signatures", "remedies", "steps", "vars", "hosts", "groups", "deployments", "edits", "inventory"),
-    *("all", "kimi", "model", "patches", "expect"),
+    *("all", "kimi", "model", "patches", "expect", "lines"),
 )
 
 
@@ -112,6 +115,12 @@ def _lint(room: Path) -> None:
     from triage.rules.authoring.lint import lint
 
     list(lint([room], ()))
+
+
+def _lines(room: Path) -> None:
+    from triage.logs.faults.line_files import load_lines
+
+    load_lines([room])
 
 
 def _patch(room: Path) -> None:
@@ -269,6 +278,7 @@ def _engine_config(room: Path) -> None:
 LOADERS: Mapping[str, tuple[str, Callable[[Path], None]]] = {
     "rules": ("x.yaml", _rules),
     "lint": ("x.yaml", _lint),
+    "lines": ("x.yaml", _lines),
     "patch": ("x.yaml", _patch),
     "playbook": ("x.yaml", _playbook),
     "variable": ("x", _variable),
@@ -303,6 +313,28 @@ def test_no_file_costs_much(loader: str, tmp_path: Path) -> None:
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.stdout, done.returncode) == ("", 0), done.stderr[-3000:]
+
+
+READS = re.compile(r"""\.read_(?:text|bytes)\(|open\((?:[^()]|\([^()]*\))*["']r?b?["']\)""")
+OURS = {
+    "common/files.py": 2,  # `open_plain`
+    "report/page/__init__.py": 1,  # shipped
+    "remote/__init__.py": 1,  # shipped
+    "scan/cache.py": 1,  # modules of ours
+    "cli/rules.py": 1,  # pages that were written here, of a plain file
+    "evidence/cases/archive.py": 1,  # plain files of a case that was just written
+}
+
+
+def test_whatever_reads_goes_by_one_function() -> None:
+    """A new reader calls `open_plain`, `read_plain` or `load_model`, or comes into this list."""
+    here = Path(files.__file__).parents[1]
+    found = {
+        path.relative_to(here).as_posix(): len(READS.findall(path.read_text("utf-8")))
+        for path in here.rglob("*.py")
+        if not path.name.endswith(("_agent.py", "_standalone.py", "_observer.py"))  # what runs on hosts
+    }
+    assert {name: count for name, count in found.items() if count} == OURS
 
 
 def try_all(loader: str, room: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triage.common import json as json_module
 from triage.common.json import MAX_DEPTH, parse_json
 
 values = st.recursive(
@@ -36,3 +37,21 @@ def test_what_is_nested_too_deeply_is_refused(opened: str, closed: str) -> None:
 def test_what_is_no_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_json(text)
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_too_many_values_are_refused_and_what_stands_in_texts_is_none(
+    monkeypatch: pytest.MonkeyPatch, kind: type[str] | type[bytes]
+) -> None:
+    monkeypatch.setattr(json_module, "MAX_CONTAINERS", 20)
+    monkeypatch.setattr(json_module, "MAX_VALUES", 30)
+
+    def spelled(value: Any) -> str | bytes:
+        text = json.dumps(value)
+        return text if kind is str else text.encode()
+
+    for few in ([[]] * 19, [1] * 31, ['[{,"\\'] * 31, {f"[{number}": "[[[" for number in range(31)}):
+        assert parse_json(spelled(few)) == few
+    for many in ([[]] * 20, [{}] * 20, [1] * 32):
+        with pytest.raises(ValueError, match="too many values"):
+            parse_json(spelled(many))

@@ -69,7 +69,7 @@ class Metrics:
     effective_concurrency: float = 0.0  # sum of E2E over wall time
     prompt_tokens: int = 0  # median, as the server counted; as asked for where it did not
     max_tokens: int = 0
-    token_source: Literal["usage", "chunks"] = "usage"
+    token_source: Literal["usage", "chunks"] = "usage"  # noqa: S105
     rate: float = 0.0  # requests/s that were asked for; 0: the next when one ends
     arrivals: Literal["poisson", "constant"] = "poisson"
     sent_rate: float | None = None  # requests/s, as they were sent and as they ended; None without a rate
