@@ -387,6 +387,44 @@ def test_a_unit_killed_under_load_is_found_dead(host: Box, connection: Connectio
     assert "status 9/KILL" in result.reason
 
 
+def test_the_key_goes_to_the_unit_and_to_no_stranger_at_its_port(
+    host: Box, connection: Connection, tmp_path: Path
+):
+    """The stranger keeps what it is sent. An operator who is not root sees no files of the unit's process."""
+    unit, options = deployment(host), dataclasses.replace(QUICK, requests=0, api_key="sk-secret", timeout=15)
+    history = History(tmp_path)
+    result = verify(connection, unit, options, history=history)
+    assert (result.start.ready, result.start.failure) == (True, "")
+    operator = connect(host, "engineer")
+    try:
+        asked = dataclasses.replace(options, restart=False)
+        assert verify(operator, unit, asked, history=history).start.failure == ""
+    finally:
+        operator.close()
+    host.run(["systemctl", "stop", "engine.service"], check=True)
+    take = (
+        "import socket\n"
+        f"listener = socket.create_server(('127.0.0.1', {unit.port}), reuse_port=False)\n"
+        "while True:\n"
+        "    got = listener.accept()[0]\n"
+        "    open('/tmp/got', 'ab').write(got.recv(4096))\n"
+        "    got.close()\n"
+    )
+    host.put("/opt/stranger.py", take)
+    host.run("systemd-run -q --unit stranger --uid nobody /usr/bin/python3 /opt/stranger.py", check=True)
+    for _ in range(50):
+        if f":{unit.port:04X} " in host.run("cat /proc/net/tcp").stdout:
+            break
+        time.sleep(0.1)
+    result = verify(connection, unit, asked, history=history)
+    assert not result.start.ready
+    other = int(host.run("systemctl show -P MainPID systemd-journald", check=True).stdout)
+    client = client_of(connection, dataclasses.replace(unit, main_pid=other), key="sk-secret")
+    assert "the API key is not sent to process" in client.models().error
+    assert "sk-secret" not in host.run("cat /tmp/got").stdout
+    host.run("systemctl stop stranger", check=True)
+
+
 def test_two_operators_do_not_meet_and_one_without_the_right_is_told_so(host: Box, connection: Connection):
     with_password, without = connect(host, "engineer"), connect(host, "ops", become=True)
     try:

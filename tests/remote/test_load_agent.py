@@ -405,7 +405,7 @@ def test_no_stranger_gets_the_key(op: str):
     """Who listens is another process than the service, a younger one and an older; and none is known."""
     with FakeServer() as server, subprocess.Popen(["sleep", "60"], start_new_session=True) as service:
         try:
-            for pids in ([service.pid], [], [1 << 22], None, ["1"]):
+            for pids in ([service.pid], [], [1 << 22], None, ["1"], [1]):
                 reply = ask(server, op, key="sk-secret", pids=pids, **OPERATIONS[op])
                 assert all(error.startswith(NOT_SENT) for error in said(reply)), reply
                 assert "sk-secret" not in json.dumps(reply)

@@ -699,7 +699,7 @@ class Agent:
         self.known = set()
         inside = self.job.get("inside") is True
         told = self.job.get("pids")
-        pids = [pid for pid in told if isinstance(pid, int)] if isinstance(told, list) else []
+        pids = [pid for pid in told if isinstance(pid, int) and pid > 1] if isinstance(told, list) else []
         service = [pid for pid in ([1] if inside else pids) if birth_of(pid)]
         if not service:
             return "the API key is not sent, as no process of the service is known"
