@@ -21,7 +21,9 @@ test: story check
 quick: $(VENV)/light
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest --quick -n 2; tests=$$?; wait $$types && exit $$tests
+	$(BIN)/mypy & types=$$!; \
+	$(BIN)/python -m pytest --quick -n 2 --durations 5 --durations-min 2; tests=$$?; \
+	wait $$types && exit $$tests
 
 check: setup
 	$(BIN)/ruff check .

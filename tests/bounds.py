@@ -32,12 +32,13 @@ LEFT_OUT = {
         *("cli/test_rollout.py", "cli/test_rules.py", "cli/test_scan.py", "evidence/test_command_line.py"),
         *("patching/test_change_status.py", "patching/test_export.py", "patching/test_rebase.py"),
         *("patching/test_target.py", "patching/test_transaction.py", "report/test_bugreport.py"),
+        *("common/test_outputs.py", "verify/test_history.py", "workflows/test_verdict_diff.py"),
         *("rules/test_nearest.py", "test_docs_logs.py", "test_readme.py", "test_surroundings.py"),
     ),
     "a server for each test": (
-        "hosts/test_hostile.py",
-        "hosts/test_host_certificates.py",
-        "hosts/test_ssh.py",
+        *("hosts/test_hostile.py", "hosts/test_host_certificates.py", "hosts/test_ssh.py"),
+        *("verify/test_containers.py", "verify/test_drain.py", "verify/test_engine_tool.py"),
+        *("verify/test_links.py", "verify/test_readiness.py", "workflows/test_verify.py"),
     ),
     "figures alone": ("benchmarks",),
 }

@@ -6,9 +6,11 @@ time zone, no home directory and no settings of the user's; signals that end a p
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import locale
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -30,8 +32,6 @@ DROPPED = (
 )
 KEPT = ("PYTHONHOME", "PYTHONPATH", *TESTS_OWN)
 ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-
-_home = tempfile.TemporaryDirectory(prefix="triage-home-")  # gone when this process ends
 
 
 def environment(inherited: Mapping[str, str], home: str) -> dict[str, str]:
@@ -55,9 +55,13 @@ def environment(inherited: Mapping[str, str], home: str) -> dict[str, str]:
 def settle() -> None:
     """Make this process, and so what it starts, the same for everyone. Once only: workers inherit it."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        settled = environment(os.environ, _home.name)
+        home = tempfile.mkdtemp(prefix="triage-home-")
+        atexit.register(_leave, home, os.getpid())
+        settled = environment(os.environ, home)
         os.environ.clear()
         os.environ.update(settled)
+    for name in ("COLUMNS", "LINES"):  # on a terminal readline sets these, unknown to os.environ
+        os.unsetenv(name)
     time.tzset()
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "C.UTF-8")
@@ -72,6 +76,12 @@ def settle() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:  # under nohup
             signal.signal(number, _go_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _leave(home: str, process: int) -> None:
+    """Remove the home directory with the process that has made it, not with a copy of that process."""
+    if os.getpid() == process:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _go_on(*_: object) -> None:

@@ -58,14 +58,24 @@ def test_what_a_user_has_set_for_the_tests_stays() -> None:
     assert [left.get(name) for name in told] == ["7", "/bin", "x", None, None]
 
 
-def test_a_run_under_nohup_and_in_the_background_passes() -> None:
+def test_a_run_under_nohup_and_in_the_background_passes(tmp_path: Path) -> None:
     chosen = (
         *("tests/test_surroundings.py::test_what_a_test_starts_inherits_nothing_of_a_user",),
         *("tests/cli/test_interrupted.py", "tests/report/test_timeline.py", "tests/common/test_files.py"),
     )
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *chosen],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={tmp_path}/made",
+            *chosen,
+        ],
         cwd=REPOSITORY,
         env={**kept, **ODD},
         stdin=subprocess.DEVNULL,

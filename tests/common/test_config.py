@@ -60,6 +60,7 @@ def test_a_broken_file(home: Path, text: str, says: str) -> None:
     assert caught.value.next
 
 
+@pytest.mark.slow
 def test_a_diagnosis_uses_its_rules(home: Path) -> None:
     (home / "log").write_text("Traceback (most recent call last):\nValueError: quux\n")
     (home / "mine").mkdir()

@@ -303,6 +303,7 @@ LOADERS: Mapping[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loader", LOADERS)
 def test_no_file_costs_much(loader: str, tmp_path: Path) -> None:
     code = f"import {__name__} as it; it.try_all({loader!r}, {str(tmp_path)!r})"

@@ -72,6 +72,7 @@ def test_what_is_wrong_in_a_file_is_told(tmp_path: Path, old: str, new: str, sai
     assert said in told.replace('\\"', '"').replace("\\\\", "")
 
 
+@pytest.mark.slow
 def test_a_users_words_are_read_and_a_log_with_them_has_an_incident(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

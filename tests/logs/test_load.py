@@ -151,6 +151,7 @@ def test_a_file_of_journald_says_how_it_is_read(
     assert caught.value.next.startswith(f"journalctl --file {there} --all -o short-iso-precise | triage ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
 def test_a_bomb_is_refused_before_it_fills_a_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

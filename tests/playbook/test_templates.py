@@ -165,6 +165,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(BOMBS)))
 def test_no_expression_costs_much(number):
     """Of values of half a megabyte, in a process that has 10 seconds and 300 MB for it."""

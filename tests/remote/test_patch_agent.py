@@ -398,6 +398,7 @@ class TestTwoFiles:
         assert made
         assert mixed
 
+    @pytest.mark.slow
     def test_what_was_left_in_between_is_settled_before_a_change_is_planned(
         self, root: Path, ledger: Path, paths: tuple[Path, Path]
     ) -> None:

@@ -39,6 +39,7 @@ def test_the_second_time_no_rule_file_is_read(kept, monkeypatch):
     assert load_rules() == first
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_read_again(kept, own):
     load_rules([own])
     (own / "rule.yaml").write_text(GOOD.replace("a title", "another title"))

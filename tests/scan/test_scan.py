@@ -230,6 +230,7 @@ def test_an_embedding_that_the_last_stage_has_too(old: str, new: str) -> None:
     assert look("/sglang/srt/models/m.py", text.replace(old, new).encode()) == ()
 
 
+@pytest.mark.slow
 def test_a_place_that_a_patch_mends_by_another_is_the_patchs() -> None:
     found = scanned("0.5.11")
     patched = {patch.id for patch, _ in found.plans}
