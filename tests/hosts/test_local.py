@@ -47,6 +47,7 @@ def test_the_time_limit_ends_the_whole_process_group() -> None:
     assert gone("97.7701")
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_what_ignores_sigterm() -> None:
     script = "trap '' TERM; while :; do sleep 0.2; done # 97.7702"
     assert open_connection("local").run(["sh", "-c", script], timeout=0.5).cut == "time"
@@ -67,6 +68,7 @@ def test_what_a_command_has_left_behind_ends_with_it(outputs: str) -> None:
     assert gone("20.7704", within=2)
 
 
+@pytest.mark.slow
 def test_a_child_in_a_session_of_its_own_does_not_hold_us() -> None:
     connection = open_connection("local")
     script = "setsid sleep 20.7707 & while ! pgrep -s $! >/dev/null; do sleep 0.01; done; echo done"

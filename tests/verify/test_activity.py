@@ -108,6 +108,7 @@ def start(code: str, tmp_path: Path, timeout: float, patience: float = 4.0) -> t
     return readiness, events
 
 
+@pytest.mark.slow
 def test_one_that_does_nothing_hangs(tmp_path: Path):
     readiness, events = start(ASLEEP, tmp_path, timeout=120)
     assert (readiness.start.ready, readiness.start.died) == (False, False)
@@ -122,6 +123,7 @@ def test_short_patience_is_not_known_to_be_over_before_it_was_seen(tmp_path: Pat
     assert len([event for event in events if isinstance(event, Silent)]) == 1
 
 
+@pytest.mark.slow
 def test_one_that_works_in_silence_is_slow(tmp_path: Path):
     readiness, _ = start(BUSY_CHILD, tmp_path, timeout=9)
     assert readiness.start.failure.startswith("not ready after 9 s; the last that it logged")

@@ -8,6 +8,7 @@ from tests.verify.conftest import Engine
 from triage.verify.service.waiting import wait_until_settled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begin", "mode", "came"),
     [
