@@ -18,7 +18,8 @@ DEAR = (
     "evidence/catalogue/test_windows.py",
     "logs/test_entries.py",
     "logs/test_hostile.py",
-    *("logs/test_quoted.py", "rules/test_cache.py"),
+    *("logs/test_quoted.py", "remote/test_load_agent.py", "remote/test_patch_agent.py"),
+    *("report/test_page.py", "rules/test_cache.py"),
 )
 """Where a quick run takes one case of each test: it costs a second of one core."""
 

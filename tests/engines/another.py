@@ -44,7 +44,7 @@ from triage.logs import read_incidents  # noqa: E402
 from triage.logs.facts import facts_of, phase_of  # noqa: E402
 from triage.logs.model import LogSource  # noqa: E402
 from triage.rules.schema import PerEngine  # noqa: E402
-from triage.verify.layouts.layouts import with_layout  # noqa: E402
+from triage.verify.layouts.launch_commands import with_layout  # noqa: E402
 from triage.verify.load import client  # noqa: E402
 from triage.verify.load.engine_tool import require  # noqa: E402
 from triage.verify.service.drain import fate  # noqa: E402

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.common.errors import UsageError
-from triage.hosts.inventory.inventory import Host, Inventory, Settings, expand
 from triage.hosts.inventory.load import load_inventory
+from triage.hosts.inventory.model import Host, Inventory, Settings, expand
 
 OWN = """\
 vars: {user: ops}

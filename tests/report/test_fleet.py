@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from triage.evidence.model import Deployment, Origin
-from triage.hosts.inventory.inventory import Host
+from triage.hosts.inventory.model import Host
 from triage.report.fleet import NAMED, lines
 from triage.workflows.diagnose import Report
 from triage.workflows.fleet import FleetResult, HostOutcome

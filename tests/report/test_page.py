@@ -22,7 +22,7 @@ from tests.verify.test_compare import figures, result
 from tests.verify.test_links import LINKS, SHAPE
 from triage.common.errors import UnreachableError
 from triage.evidence.model import Deployment, Layout, Origin
-from triage.hosts.inventory.inventory import Host
+from triage.hosts.inventory.model import Host
 from triage.playbook.waves import HostRun, RollOut
 from triage.report import bench as rendered_bench
 from triage.report import fleet as rendered_fleet

@@ -27,7 +27,7 @@ from triage.evidence.catalogue import GpuInventory, ListDirectory
 from triage.evidence.model import Deployment, Layout
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
-from triage.rules.remedies.remedies import remedies
+from triage.rules.remedies.resolve import remedies
 
 PATCH = "sglang-triton-value-head-dim"
 

@@ -13,7 +13,7 @@ from triage.evidence.catalogue import GpuInventory
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
 from triage.rules.load import load_rules
-from triage.rules.remedies.remedies import remedies
+from triage.rules.remedies.resolve import remedies
 
 HEADS_4_OF_3 = (
     "1 validation error for VllmConfig\n"

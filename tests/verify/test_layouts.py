@@ -5,7 +5,7 @@ import pytest
 from triage.common.errors import RefusedError, UsageError
 from triage.evidence.discovery.command_line import layout_of, parse_arguments, recognise
 from triage.evidence.model import Layout
-from triage.verify.layouts.layouts import name_of, parse_layout, with_layout
+from triage.verify.layouts.launch_commands import name_of, parse_layout, with_layout
 
 SGLANG = ("/opt/v/bin/python", "-m", "sglang.launch_server", "--model-path", "m")
 VLLM = ("/opt/v/bin/vllm", "serve", "m", "--port", "8000")

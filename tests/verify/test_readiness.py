@@ -12,8 +12,8 @@ from triage.hosts.local import LocalConnection
 from triage.verify.events import Died, Event, LogLine, NotYet, PhaseReached, Ready, Restarting, ServiceStarted
 from triage.verify.load.client import Client
 from triage.verify.service import readiness as module
+from triage.verify.service.model import Service, ServiceState
 from triage.verify.service.readiness import Readiness, check_running, restart_and_wait
-from triage.verify.service.service import Service, ServiceState
 
 
 def start(engine, timeout: float = 60, budget: int = 0) -> tuple[Readiness, list[Event]]:

@@ -13,8 +13,8 @@ from triage.evidence.model import Deployment
 from triage.hosts.connection import Output
 from triage.hosts.local import LocalConnection
 from triage.verify.service.deployed import service_of
+from triage.verify.service.model import MAX_LINE, lines_of
 from triage.verify.service.process import ProcessService
-from triage.verify.service.service import MAX_LINE, lines_of
 from triage.verify.service.systemd import SystemdService
 
 TALKER = """

@@ -7,7 +7,7 @@ from threading import Event, get_ident
 import pytest
 
 from triage.common.errors import ExitCode, UnreachableError
-from triage.hosts.inventory.inventory import Host
+from triage.hosts.inventory.model import Host
 from triage.workflows.fleet import HostOutcome, on_each
 from triage.workflows.prompts import Prompts
 

@@ -16,7 +16,7 @@ from triage.verify.events import Concluded, Event, LoadEnded, LoadStarted, Ready
 from triage.verify.history import History
 from triage.verify.load import measure
 from triage.verify.model import Verification
-from triage.verify.service.service import ServiceState
+from triage.verify.service.model import ServiceState
 from triage.workflows.verify import STARTING, Options, verify
 
 QUICK = Options(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triage.cli.reach import Reach
-    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.inventory.model import Host
     from triage.playbook.model import Action, ActionResult, ConsentAsked
     from triage.workflows.steps import Step, StepContext
 

@@ -97,7 +97,7 @@ def _show(result: Bench, format: Format, report: Path | None) -> None:
 @contextmanager
 def bench_listener(on_measured: Callable[[Bench], None] = lambda so_far: None) -> Iterator[BenchListener]:
     """What a bench tells, on standard error; events and layouts on a terminal only."""
-    from triage.verify.layouts.layouts import name_of
+    from triage.verify.layouts.launch_commands import name_of
     from triage.workflows.bench_unit import BenchListener
 
     def on_layout(layout: Layout) -> None:

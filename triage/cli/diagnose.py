@@ -30,7 +30,7 @@ from triage.workflows.knowledge import knowledge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.inventory.model import Host
     from triage.hosts.options import ConnectionOptions
     from triage.workflows.diagnose import Knowledge, Report
 

@@ -13,7 +13,7 @@ from triage.cli.reach import InventoryOption, Reach, SshConfigOption, load_hosts
 from triage.cli.targets import FORKS, ForksOption
 
 if TYPE_CHECKING:
-    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.inventory.model import Host
     from triage.hosts.options import ConnectionOptions
 
 app = typer.Typer(help="Which hosts there are, and what can be done on each.", no_args_is_help=True)

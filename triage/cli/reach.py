@@ -21,7 +21,7 @@ from triage.common.errors import UsageError
 if TYPE_CHECKING:
     from triage.evidence.live import LiveEvidence
     from triage.hosts.connection import Connection
-    from triage.hosts.inventory.inventory import Host, Inventory
+    from triage.hosts.inventory.model import Host, Inventory
     from triage.hosts.options import ConnectionOptions
     from triage.workflows.prompts import Prompts
 
@@ -142,8 +142,8 @@ def load_hosts(given: Path | None) -> Inventory:
     Raises UsageError for a broken file.
     """
     from triage.common.config import load_config
-    from triage.hosts.inventory.inventory import Inventory
     from triage.hosts.inventory.load import load_inventory
+    from triage.hosts.inventory.model import Inventory
 
     named = os.environ.get(VARIABLE, "")
     path = given or (Path(named).expanduser() if named else load_config().inventory)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.inventory.model import Host
     from triage.workflows.fleet import HostOutcome
     from triage.workflows.prompts import Prompts
 

@@ -12,7 +12,7 @@ from triage.report.history import TITLES
 from triage.report.json import verification
 from triage.report.safe import safe_line
 from triage.report.verification import figure
-from triage.verify.layouts.layouts import name_of
+from triage.verify.layouts.launch_commands import name_of
 from triage.verify.load.metrics import medians
 from triage.workflows.bench import Bench, MeasuredLayout
 

@@ -15,7 +15,7 @@ from triage.workflows.diagnose import Report
 from triage.workflows.fleet import FleetResult, HostOutcome, alike, exit_code
 
 if TYPE_CHECKING:
-    from triage.hosts.inventory.inventory import Host
+    from triage.hosts.inventory.model import Host
 
 NAMED = 16  # hosts that a heading names
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from triage.common.errors import TriageError
 from triage.evidence.access import Access
-from triage.hosts.inventory.inventory import Host
+from triage.hosts.inventory.model import Host
 from triage.report.safe import safe_line
 from triage.workflows.fleet import HostOutcome
 from triage.workflows.hosts import HostList, HostsChecked

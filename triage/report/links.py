@@ -11,7 +11,7 @@ from rich.text import Text
 from triage.common.wording import counted
 from triage.evidence.catalogue.gpus import Topology
 from triage.report.safe import safe_line
-from triage.verify.layouts.layouts import name_of
+from triage.verify.layouts.launch_commands import name_of
 from triage.verify.layouts.links import LARGE, PAIR_LARGE, Estimate, Links, slow_pairs
 from triage.workflows.links import LinksResult
 

@@ -19,7 +19,7 @@ from triage.rules.context import Context
 from triage.rules.diagnosis import CheckResult, Diagnosis, IncidentVerdict, Outcome, Remedy
 from triage.rules.match import SignatureMatch, match
 from triage.rules.probes import splits
-from triage.rules.remedies.remedies import remedies
+from triage.rules.remedies.resolve import remedies
 from triage.rules.schema import Rule
 from triage.rules.specificity import specificity
 

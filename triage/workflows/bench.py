@@ -18,7 +18,7 @@ from triage.evidence.model import Deployment, Layout
 from triage.hosts.connection import Connection
 from triage.verify.compare import BURSTS
 from triage.verify.events import Event, Listener, ignore
-from triage.verify.layouts.layouts import name_of, with_layout
+from triage.verify.layouts.launch_commands import name_of, with_layout
 from triage.verify.load.client import client_of
 from triage.verify.load.measure import require_possible
 from triage.verify.load.metrics import levels_of

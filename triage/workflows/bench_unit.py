@@ -33,7 +33,7 @@ class BenchListener:
 
 def layouts_of(names: str) -> list[Layout]:
     """Of `tp8,pp8`, each once. Raises UsageError."""
-    from triage.verify.layouts.layouts import parse_layout
+    from triage.verify.layouts.launch_commands import parse_layout
 
     return list(dict.fromkeys(map(parse_layout, names.split(","))))
 

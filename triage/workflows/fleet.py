@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.common.errors import DEFECT, ExitCode, TriageError
-from triage.hosts.inventory.inventory import Host
+from triage.hosts.inventory.model import Host
 from triage.workflows.prompts import Prompts
 
 if TYPE_CHECKING:

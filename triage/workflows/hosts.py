@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from triage.common.commands import command
 from triage.common.errors import UsageError
-from triage.hosts.inventory.inventory import Host, Inventory
+from triage.hosts.inventory.model import Host, Inventory
 from triage.workflows.fleet import HostOutcome, on_each
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def _rates(host: str, deployment: str) -> dict[str, float]:
     from triage.evidence.discovery.command_line import layout_of
     from triage.verify.history import History
     from triage.verify.layouts.bench_progress import BenchProgress
-    from triage.verify.layouts.layouts import name_of
+    from triage.verify.layouts.launch_commands import name_of
     from triage.verify.load.metrics import medians
 
     found = BenchProgress(host, deployment).rates()

@@ -128,7 +128,7 @@ def _verify(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 def _bench(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
     from triage.evidence.discovery.deployments import discover
     from triage.evidence.live import LiveEvidence
-    from triage.verify.layouts.layouts import name_of
+    from triage.verify.layouts.launch_commands import name_of
     from triage.workflows.bench_unit import bench_unit, layouts_of
 
     layouts = layouts_of(arguments["layouts"])

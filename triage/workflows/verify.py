@@ -29,8 +29,8 @@ from triage.verify.options import Options
 from triage.verify.service.activity import Watch
 from triage.verify.service.deployed import service_of
 from triage.verify.service.drain import drain
+from triage.verify.service.model import Service
 from triage.verify.service.readiness import check_running, restart_and_wait
-from triage.verify.service.service import Service
 
 __all__ = ["Options", "verify"]
 

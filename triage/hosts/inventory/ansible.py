@@ -27,7 +27,7 @@ from typing import Any
 from triage.common.errors import UsageError
 from triage.common.files import open_plain
 from triage.hosts.inventory.ansible_variables import Loader, beside, known
-from triage.hosts.inventory.inventory import ALL, MAX_NAME, YAML_ENDINGS, HostGroup, Names, broken
+from triage.hosts.inventory.model import ALL, MAX_NAME, YAML_ENDINGS, HostGroup, Names, broken
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_LINE = 16 * 1024

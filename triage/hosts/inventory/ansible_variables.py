@@ -13,7 +13,7 @@ from typing import Any
 
 from triage.common.files import open_plain
 from triage.common.yaml import SafeLoader
-from triage.hosts.inventory.inventory import ARGUMENTS, REFUSED, VAULT, broken
+from triage.hosts.inventory.model import ARGUMENTS, REFUSED, VAULT, broken
 from triage.hosts.ssh.arguments import why_not
 
 log = logging.getLogger(__name__)

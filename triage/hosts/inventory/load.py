@@ -14,7 +14,7 @@ from typing import Any
 
 from triage.common.errors import UsageError
 from triage.common.files import open_plain
-from triage.hosts.inventory.inventory import (
+from triage.hosts.inventory.model import (
     ALL,
     ARGUMENTS,
     MAX_NAMES,

@@ -1,4 +1,4 @@
-"""Reads hosts.yaml; `triage.hosts.inventory.inventory` describes the format."""
+"""Reads hosts.yaml; `triage.hosts.inventory.model` describes the format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from triage.common.yaml_files import load_model
-from triage.hosts.inventory.inventory import HostGroup, InventoryService, Names, broken
+from triage.hosts.inventory.model import HostGroup, InventoryService, Names, broken
 
 
 class _Entry(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from triage.common.errors import UnreachableError
 from triage.hosts.connection import Connection
-from triage.verify.service.service import text_of
+from triage.verify.service.model import text_of
 
 IDLE_CORES = 0.02
 IDLE_READING = 1e5  # bytes/s

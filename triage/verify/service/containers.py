@@ -17,8 +17,8 @@ from triage.evidence.model import Deployment
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output, reason_of
 from triage.hosts.sender import command_with
 from triage.remote import CONTAINER_COMMAND
+from triage.verify.service.model import ServiceState, refused
 from triage.verify.service.pods import pod_of
-from triage.verify.service.service import ServiceState, refused
 
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL
 DEAD = ("exited", "dead", "created", "stopped", "configured")

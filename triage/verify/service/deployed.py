@@ -6,8 +6,8 @@ from triage.evidence.discovery.containers import container_of
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
 from triage.verify.service.containers import ContainerService
+from triage.verify.service.model import Service
 from triage.verify.service.pods import PodService, pod_of
-from triage.verify.service.service import Service
 from triage.verify.service.systemd import SystemdService
 
 

@@ -15,7 +15,7 @@ from triage.evidence.discovery.layout_trial import FILE, ending, timer_of
 from triage.evidence.model import Unanswered
 from triage.evidence.redaction.redactor import Redactor
 from triage.hosts.connection import Connection, reason_of
-from triage.verify.service.service import refused
+from triage.verify.service.model import refused
 from triage.verify.service.systemd import SystemdService
 
 DIRECTORY = "/run/systemd/system"

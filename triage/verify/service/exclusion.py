@@ -16,7 +16,7 @@ from triage.common.errors import RefusedError
 from triage.evidence.model import Deployment
 from triage.hosts.connection import Connection
 from triage.patching.transaction import operator
-from triage.verify.service.service import text_of
+from triage.verify.service.model import text_of
 
 DIRECTORY = "/run/triage"  # root's; everybody sees there which locks are held, and only root takes them
 LONGEST = 24 * 3600.0  # seconds that a lock is held at most

@@ -23,7 +23,7 @@ from triage.evidence.discovery.containers import has_kubelet
 from triage.evidence.model import Query, T, Unanswered
 from triage.hosts.connection import DEFAULT_LIMIT, DEFAULT_TIMEOUT, Connection, Output, reason_of
 from triage.hosts.typed_command import there
-from triage.verify.service.service import ServiceState, refused, text_of
+from triage.verify.service.model import ServiceState, refused, text_of
 
 STOP_GRACE = 30  # seconds between SIGTERM and SIGKILL on a node; in the cluster the pod says
 ALWAYS = ("pod-template-hash", "controller-revision-hash")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from triage.common.errors import RefusedError, UnreachableError
 from triage.hosts.connection import Connection, Output, reason_of
 from triage.hosts.typed_command import there
-from triage.verify.service.service import ServiceState, text_of
+from triage.verify.service.model import ServiceState, text_of
 
 STOP_GRACE = 20.0  # seconds between SIGTERM and SIGKILL
 

@@ -26,8 +26,8 @@ from triage.verify.events import (
 from triage.verify.load.client import Client, Reply
 from triage.verify.model import Start
 from triage.verify.service.activity import Watch
+from triage.verify.service.model import Service, ServiceState, lines_of
 from triage.verify.service.phases import StartLog
-from triage.verify.service.service import Service, ServiceState, lines_of
 
 PROMPT = "The capital of France is"
 POLL = 0.5  # seconds between two looks at the service's state

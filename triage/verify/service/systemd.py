@@ -14,7 +14,7 @@ from triage.evidence.catalogue.systemd import is_unmet
 from triage.evidence.catalogue.userunits import to_own_manager
 from triage.hosts.connection import Connection, Output, reason_of
 from triage.hosts.typed_command import there
-from triage.verify.service.service import ServiceState, refused, text_of
+from triage.verify.service.model import ServiceState, refused, text_of
 
 _MEMBERS = """
 find "/sys/fs/cgroup$1" "/sys/fs/cgroup/systemd$1" -name cgroup.procs -exec cat {} + 2>/dev/null; :

@@ -7,8 +7,8 @@ import time
 from triage.verify.events import ignore
 from triage.verify.load.client import Client
 from triage.verify.model import Start
+from triage.verify.service.model import Service
 from triage.verify.service.readiness import PROBE, check_running
-from triage.verify.service.service import Service
 
 
 def wait_until_settled(service: Service | None, client: Client, timeout: float) -> Start:
