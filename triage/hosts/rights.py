@@ -28,11 +28,11 @@ SYSTEM = ("/usr/bin/python3", "/usr/local/bin/python3")
 # `uid`, `gid`, `whose` (a path) of the account that owns something on the way; `shared`: what more than one
 # may change. A group that nobody is in, as Debian's `staff`, shares nothing. On Ubuntu the daemon of syslog
 # may write in /var/log; it writes what is in it anyway. The name of an owner is asked of ls: an old `id` does
-# not know numbers.
+# not know numbers. A way without links and odd names is looked at with one `ls`, any other step by step.
 _WALK = """
+newline=$(printf '\\nx'); newline=${newline%x};
 judge() {
-    found=$(ls -ldn "$1" 2>/dev/null) || return 1;
-    set -f; set -- "$1" $found; set +f;
+    set -f; set -- "$1" $2; set +f;
     if [ "$4" != 0 ]; then
         if [ "$uid" = 0 ]; then uid=$4; gid=$5; whose=$1;
         elif [ "$uid" != "$4" ]; then shared=$1; fi;
@@ -53,15 +53,29 @@ empty() {
     ! getent passwd | cut -d: -f4 | grep -qx "$1";
 };
 own_group() { id -g -- "$(name_of "$1")" 2>/dev/null; };
+straight() {
+    case $1 in *[!A-Za-z0-9/._+-]*|*//*|*/./*|*/../*|*/.|*/..) return 1 ;; esac;
+    rest=${1#/}; at=; set -- /;
+    while [ -n "$rest" ]; do
+        at=$at/${rest%%/*}; set -- "$@" "$at";
+        case $rest in */*) rest=${rest#*/} ;; *) rest= ;; esac;
+    done;
+    found=$(LC_ALL=C ls -ldn "$@" 2>/dev/null);
+    case $newline$found in *"${newline}l"*) return 1 ;; esac;
+    set -f; IFS=$newline; set -- $found; unset IFS; set +f;
+    for line; do judge "/${line#* /}" "$line"; done;
+};
 walk() {
-    rest=$1; at=; hops=0;
+    rest=$1; hops=0;
     case $rest in /*) ;; */*) rest=$PWD/$rest ;; *) rest=$(command -v -- "$rest") || return 0 ;; esac;
-    judge /;
+    way=$rest; if straight "$way"; then return 0; fi;
+    rest=$way; at=; judge / "$(ls -ldn /)";
     while [ -n "$rest" ]; do
         name=${rest%%/*};
         case $rest in */*) rest=${rest#*/} ;; *) rest= ;; esac;
         case $name in ""|.) continue ;; ..) at=${at%/*}; continue ;; esac;
-        judge "$at/$name" || return 0;
+        found=$(ls -ldn "$at/$name" 2>/dev/null) || return 0;
+        judge "$at/$name" "$found";
         if [ -L "$at/$name" ]; then
             hops=$((hops + 1)); if [ $hops -gt 40 ]; then return 0; fi;
             to=$(readlink "$at/$name");
