@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.rules.world import fault, frame, incident
-from triage.cli.app import app
 from triage.common.errors import ExitCode, UnreachableError
 from triage.evidence.model import Deployment, Origin
 from triage.logs.model import Fault, Incident, Position
 from triage.rules.diagnosis import Diagnosis, IncidentVerdict
 from triage.workflows.diagnose import DiagnosedIncident, Knowledge, Report
 from triage.workflows.replay import (
-    Difference,
     Expected,
-    Replayed,
-    Share,
     compare,
     diagnose_case,
     expectation,
     find_cases,
     replay,
-    score,
 )
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -244,58 +236,3 @@ def test_several_logs_are_one_run() -> None:
     (found,) = diagnose_case(CORPUS / "two-nodes", NO_KNOWLEDGE).incidents
     sources = {Path(each.position.source).name for each in found.incident.faults}
     assert sources == {"node0.log", "node1.log"}
-
-
-def replayed(
-    name: str, parts: tuple[str, ...] = (), found: Expected | None = None, **label: object
-) -> Replayed:
-    differences = tuple(Difference(part, "") for part in parts)
-    return Replayed(name, 0.0, differences, found, Expected.model_validate(label))
-
-
-def test_the_score_counts_what_labels_say():
-    sure, unsure = (
-        Expected(category="ray", certainty="likely"),
-        Expected(category="ray", certainty="possible"),
-    )
-    none, unknown = Expected(category="none"), Expected(category="unknown", certainty="unknown")
-    found = score(
-        [
-            replayed(
-                "right", (), sure, category="ray", initiator_line=3, ranks=("PP3",), roles={4: "victim"}
-            ),
-            replayed("another", ("category", "ranks"), sure, category="nccl", ranks=("PP3",)),
-            replayed("perhaps", ("category",), unsure, category="nccl"),
-            replayed("open", ("category", "initiator"), unknown, category="nccl", undecided=True),
-            replayed("missed", ("incident",), none, category="nccl", type="OSError", roles={4: "victim"}),
-            replayed("healthy", (), none, category="none"),
-            replayed("alarm", ("incident",), sure, category="none"),
-            Replayed("unreadable", 0.0, (Difference("error", ""),)),
-        ]
-    )
-    assert found.cases == 8
-    assert found.parts == {
-        "incident": Share(5, 8),
-        "initiator": Share(1, 3),
-        "ranks": Share(1, 2),
-        "roles": Share(1, 2),
-        "category": Share(1, 5),
-    }
-    assert (found.unanswered, found.guessed, found.wrong) == (2, 1, ("another",))
-
-
-def test_the_score_on_the_command_line(tmp_path):
-    shutil.copytree(CORPUS / "vllm-0.32-port-in-use", tmp_path / "right")
-    shutil.copytree(CORPUS / "vllm-0.32-port-in-use", tmp_path / "wrong")
-    (tmp_path / "wrong" / "expected.yaml").write_text("category: ray\ninitiator_line: 38\n")
-    plain = CliRunner().invoke(app, ["replay", str(tmp_path)])
-    told = CliRunner().invoke(app, ["replay", str(tmp_path), "--score"])
-    assert (plain.exit_code, told.exit_code) == (1, 1)
-    assert told.stdout.startswith(plain.stdout)
-    assert "  category     1 of    2   50.0%\n" in told.stdout
-    assert told.stdout.splitlines()[-1] == f"  confidently wrong: {tmp_path}/wrong"
-    parsed = json.loads(
-        CliRunner().invoke(app, ["replay", str(tmp_path), "--score", "--format", "json"]).stdout
-    )
-    assert parsed["score"]["parts"]["initiator"] == {"right": 2, "asked": 2}
-    assert parsed["score"]["wrong"] == [f"{tmp_path}/wrong"]

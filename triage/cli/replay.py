@@ -22,6 +22,14 @@ def replay(
     score: Annotated[
         bool, typer.Option("--score", help="Say how often each part came out as labelled.")
     ] = False,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Score the answers of another tool, in the form of --format json, instead of diagnosing.",
+            show_default=False,
+        ),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -38,13 +46,18 @@ def replay(
     """
     from triage.report.replay import case_lines
     from triage.workflows import replay as replaying
-    from triage.workflows.verdict_diff import ReplayResult, flips, verdicts_of
+    from triage.workflows import score as scoring
+    from triage.workflows.verdict_diff import ReplayResult, flips, from_result, verdicts_of
 
-    known = knowledge(rules)
     found = replaying.find_cases(cases)
     before = None if against is None else verdicts_of(against, found)
     results = []
-    for result in replaying.replay(found, known):
+    told = (
+        scoring.answered(found, from_result(answers, found))
+        if answers
+        else replaying.replay(found, knowledge(rules))
+    )
+    for result in told:
         results.append(result)
         if format is Format.TEXT:
             console.print_texts(case_lines(result))
@@ -53,7 +66,7 @@ def replay(
         tuple(results),
         () if before is None else tuple(flips(results, before)),
         None if before is None else len(before),
-        replaying.score(results) if score else None,
+        scoring.score(results) if score or answers else None,
     )
     if junit is not None:
         from triage.common.files import write_atomically

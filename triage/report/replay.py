@@ -12,7 +12,8 @@ from rich.text import Text
 from triage.common.wording import counted
 from triage.report import json
 from triage.report.safe import safe_line
-from triage.workflows.replay import Replayed, Score
+from triage.workflows.replay import Replayed
+from triage.workflows.score import Score
 from triage.workflows.verdict_diff import Flip, ReplayResult
 
 
@@ -58,5 +59,11 @@ def _score_lines(score: Score) -> Iterator[Text]:
         f"  of the categories that are not right, {score.unanswered} had no answer, {score.guessed} were "
         f"called possible, {len(score.wrong)} confidently wrong"
     )
+    for name, share in score.baselines.items():
+        if share.asked:
+            told = f"{share.right:4} of {share.asked:4} {share.right / share.asked:7.1%}"
+            yield Text(f"  initiator by the {name + ':':22} {told}")
+    for name in score.silent:
+        yield Text(f"  no incident was found: {safe_line(name)}")
     for name in score.wrong:
         yield Text(f"  confidently wrong: {safe_line(name)}")

@@ -7,21 +7,21 @@ files of one run; or such a directory in one file, a `.tar.zst`.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from triage.common.errors import TriageError, UnreachableError, UsageError
+from triage.common.files import read_plain
 from triage.common.yaml_files import load_model
 from triage.evidence.cases.archive import SUFFIX, is_archive, opened
 from triage.logs.model import Fault, LogSource, Role
 from triage.workflows import diagnose
 
 EXPECTED = "expected.yaml"
-PARTS = ("incident", "initiator", "ranks", "roles", "category")
+MAX_LOG = 16 << 20  # bytes of a log whose lines are held against a label
 LABEL_CHARS = 40  # of a message, enough to know it in a label that is cut
 BARE_CHARS = 12  # a shorter message stands in many lines, and needs its type beside it
 
@@ -79,30 +79,6 @@ class Replayed:
     expected: Expected | None = None
 
 
-@dataclass(frozen=True)
-class Share:
-    """How many of the cases whose label says something of a part came out right."""
-
-    right: int
-    asked: int
-
-
-@dataclass(frozen=True)
-class Score:
-    """Accuracy over labelled cases. `parts` holds `incident` (found, or rightly not), `initiator`, `ranks`,
-    `roles` and `category`.
-
-    A category that is not right is `unanswered` (`unknown`, or nothing was found), `guessed` (`possible`)
-    or, by the name of its case, confidently `wrong`: likely or confirmed, and another one.
-    """
-
-    cases: int
-    parts: dict[str, Share]
-    unanswered: int
-    guessed: int
-    wrong: tuple[str, ...]
-
-
 def find_cases(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Every directory at or below the paths that holds an expected.yaml, and every archive, in order.
 
@@ -134,46 +110,13 @@ def replay(cases: Iterable[Path], knowledge: diagnose.Knowledge) -> Iterator[Rep
             with opened(case) as directory:
                 expected = load_model(directory / EXPECTED, Expected, "expectation")
                 report = diagnose_case(directory, knowledge)
-            differences, found = tuple(compare(expected, report)), expectation(report)
+                named = _named_at(expected, directory)
+            differences, found = tuple(compare(expected, report, named)), expectation(report)
         except TriageError as error:
             differences = (Difference("error", str(error)),)
         except RecursionError:
             differences = (Difference("error", "an answer of it is nested too deeply to be read"),)
         yield Replayed(str(case), time.monotonic() - start, differences, found, expected)
-
-
-def score(results: Sequence[Replayed]) -> Score:
-    """How often each part came out as its label says; a case that could not be read has nothing right."""
-    right: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
-    guessed = 0
-    wrong = []
-    for result in results:
-        found, differing = result.found, {difference.part for difference in result.differences}
-        lost = found is None or (found.category == "none" and "incident" in differing)
-        for part in _labelled(result.expected):
-            asked[part] += 1
-            right[part] += not lost and part not in differing
-        if found is not None and not lost and "category" in differing:
-            guessed += found.certainty == "possible"
-            if found.certainty in ("confirmed", "likely"):
-                wrong.append(result.name)
-    parts = {part: Share(right[part], asked[part]) for part in PARTS}
-    unanswered = asked["category"] - right["category"] - guessed - len(wrong)
-    return Score(len(results), parts, unanswered, guessed, tuple(wrong))
-
-
-def _labelled(expected: Expected | None) -> tuple[str, ...]:
-    """The parts of which a label says something."""
-    if expected is None or expected.category == "none":
-        return ("incident",)
-    says = {
-        "initiator": (expected.initiator, expected.initiator_line, expected.type, expected.undecided or None),
-        "ranks": (expected.ranks,),
-        "roles": (expected.roles or None,),
-        "category": (expected.category,),
-    }
-    return ("incident", *(part for part, labels in says.items() if any(each is not None for each in labels)))
 
 
 def diagnose_case(case: Path, knowledge: diagnose.Knowledge) -> diagnose.Report:
@@ -219,8 +162,44 @@ def _is_log(name: str) -> bool:
     return name != EXPECTED and not name.startswith(".") and not name.endswith((".md", ".xml"))
 
 
-def compare(expected: Expected, report: diagnose.Report) -> Iterator[Difference]:
-    """What differs. The last incident counts: it is the run that a person would ask about."""
+def log_lines(case: Path) -> tuple[str, ...]:
+    """The lines of a case that is one plain text log of at most `MAX_LOG` bytes; none of any other case."""
+    from triage.evidence.cases.case import MANIFEST
+
+    if not case.is_dir() or (case / MANIFEST).exists():
+        return ()
+    logs = [path for path in case.iterdir() if path.is_file() and _is_log(path.name)]
+    if len(logs) != 1 or logs[0].stat().st_size > MAX_LOG:
+        return ()
+    return tuple(read_plain(logs[0], MAX_LOG).decode("utf-8", "replace").splitlines())
+
+
+def _named_at(expected: Expected, case: Path) -> frozenset[int]:
+    """The lines that hold the words of the label; none where the label gives the line."""
+    if expected.initiator is None or expected.initiator_line is not None:
+        return frozenset()
+    return frozenset(n for n, line in enumerate(log_lines(case), 1) if expected.initiator in line)
+
+
+def compare_found(expected: Expected, found: Expected, lines: Sequence[str] = ()) -> Iterator[Difference]:
+    """What differs in the answer of any tool, of which no more is known than its category and initiator."""
+    if (expected.category == "none") != (found.category == "none"):
+        yield Difference("incident", f"is {found.category}, expected {expected.category}")
+        return
+    if expected.category is not None and found.category not in (expected.category, *expected.also):
+        yield Difference("category", f"is {found.category}, expected {expected.category}")
+    label = expected.initiator
+    if label is None and expected.initiator_line is not None and expected.initiator_line <= len(lines):
+        label = lines[expected.initiator_line - 1]
+    if label is not None and not names_fault(label, found.initiator or "nothing"):
+        yield Difference("initiator", f"is {found.initiator!r}, expected {label!r}")
+
+
+def compare(expected: Expected, report: diagnose.Report, named: Container[int] = ()) -> Iterator[Difference]:
+    """What differs. The last incident counts: it is the run that a person would ask about.
+
+    `named` are the lines of the log that hold the words of the initiator's label.
+    """
     if expected.category == "none":
         if report.incidents:
             yield Difference(
@@ -255,7 +234,8 @@ def compare(expected: Expected, report: diagnose.Report) -> Iterator[Difference]
             ("frame", _frame(fault), expected.frame),
             ("ranks", set(fault.ranks), _as_set(expected.ranks)),
         ]
-        if expected.initiator is not None and not _names(expected.initiator, _text(fault)):
+        label, line = expected.initiator, fault.position.line
+        if label is not None and not names_fault(label, _text(fault)) and line not in named:
             yield Difference("initiator", f"is {_text(fault)[:200]!r}, expected {expected.initiator!r}")
         if not fault.position.source.endswith(expected.source):
             yield Difference("initiator", f"is in {fault.position.source}, expected {expected.source}")
@@ -295,7 +275,7 @@ def _text(fault: Fault | None) -> str:
     return f"{fault.type}: {fault.message}" if fault.message else fault.type
 
 
-def _names(label: str, text: str) -> bool:
+def names_fault(label: str, text: str) -> bool:
     """Does a label name a fault? It can be a whole log line with its prefix, or cut at its end."""
     message = text.partition("\n")[0]
     bare = message.partition(": ")[2]

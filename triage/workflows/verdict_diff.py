@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from triage.common.errors import TriageError, UnreachableError, UsageError
 from triage.common.files import read_plain
 from triage.common.json import parse_json
-from triage.workflows.replay import Expected, Replayed, Score, diagnose_case, expectation
+from triage.workflows.replay import Expected, Replayed, diagnose_case, expectation
 
 if TYPE_CHECKING:
     from triage.workflows.diagnose import Knowledge
+    from triage.workflows.score import Score
 
 PARTS = ("category", "certainty", "rule", "initiator")
 MAX_BYTES = 64 * 1024 * 1024
