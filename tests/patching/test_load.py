@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from triage.common.errors import UsageError
+from triage.common.shipped import shipped_directory
+from triage.patching import load
 from triage.patching.load import find_patch, load_patch, load_patches
 
 EDIT: dict[str, Any] = {"modules": ["pkg.mod"], "find": "$POOL.get(0)", "replace": "$POOL.get($POOL.first)"}
@@ -100,3 +102,20 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=words) as caught:
             load_patches([place])
         assert caught.value.next == f"ls {tmp_path}"
+
+
+def test_kept_patches_are_the_same_and_a_changed_one_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "own").mkdir()
+    shipped = load_patches()
+    file = tmp_path / "own" / "mine.yaml"
+    text = next(shipped_directory("patches").rglob(f"{shipped[0].id}.yaml")).read_text()
+    file.write_text(text.replace(f"id: {shipped[0].id}", "id: mine"))
+    first = load_patches([tmp_path / "own"])
+    with monkeypatch.context() as patched:
+        patched.setattr(load, "load_model", lambda *arguments: pytest.fail("a patch file was read"))
+        assert load_patches([tmp_path / "own"]) == first
+        assert load_patches() == shipped
+    file.write_text(file.read_text() + "unknown: 1\n")
+    with pytest.raises(UsageError, match="unknown"):
+        load_patches([tmp_path / "own"])

@@ -6,10 +6,16 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from triage.common.errors import UsageError
+from triage.common.kept_models import KeptModels
 from triage.common.shipped import shipped_directory
 from triage.common.yaml_files import load_model
+from triage.patching import schema, syntax
 from triage.patching.schema import Patch
+
+KEPT = KeptModels("patches", TypeAdapter(tuple[Patch, ...]), (schema, syntax))
 
 
 def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
@@ -17,22 +23,32 @@ def load_patches(directories: Iterable[Path] = ()) -> tuple[Patch, ...]:
 
     Raises UsageError for a broken file, an id that is not its file's name, and an id that stands twice.
     """
-    patches: dict[str, tuple[Patch, Path]] = {}
+    files: list[Path] = []
     for directory in (shipped_directory("patches"), *directories):
         if not directory.is_dir():
             happened = "it is not a directory" if directory.exists() else "there is no such directory"
             next = shlex.join(("ls", str(directory.parent)))
             raise UsageError("reading patches", str(directory), happened, next)
-        for path in sorted(filter(Path.is_file, directory.rglob("*.yaml"))):
-            patch = load_patch(path)
-            if patch.id in patches:
-                raise UsageError(
-                    "reading patch",
-                    str(path),
-                    f"its id {patch.id!r} is already that of {patches[patch.id][1]}",
-                    "give one of them another id",
-                )
-            patches[patch.id] = (patch, path)
+        files += sorted(filter(Path.is_file, directory.rglob("*.yaml")))
+    known = KEPT.recall(files)
+    if known is None:
+        known = _read(files)
+        KEPT.remember(files, known)
+    return known
+
+
+def _read(files: Iterable[Path]) -> tuple[Patch, ...]:
+    patches: dict[str, tuple[Patch, Path]] = {}
+    for path in files:
+        patch = load_patch(path)
+        if patch.id in patches:
+            raise UsageError(
+                "reading patch",
+                str(path),
+                f"its id {patch.id!r} is already that of {patches[patch.id][1]}",
+                "give one of them another id",
+            )
+        patches[patch.id] = (patch, path)
     return tuple(patches[name][0] for name in sorted(patches))
 
 

@@ -16,13 +16,13 @@ def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule
 
     Raises UsageError for a broken file, and for an id that stands twice.
     """
-    from triage.rules import cache
+    from triage.rules.cache import RULES
 
     files = [path for directory in (base, *extra) for path in rule_files(directory)]
-    known = cache.recall(files)
+    known = RULES.recall(files)
     if known is None:
         known = _read(files)
-        cache.remember(files, known)
+        RULES.remember(files, known)
     return known
 
 
