@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,8 +77,6 @@ class FileEdit:
 
     def unified(self) -> bytes:
         """Unified diff, `a/` and `b/` before the absolute path: `patch -p1 -d /` applies it."""
-        import difflib
-
         old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
         name = self.path.lstrip("/").encode("utf-8", "surrogateescape")
         lines = difflib.diff_bytes(difflib.unified_diff, old, new, b"a/" + name, b"b/" + name)

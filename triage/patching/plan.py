@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triage.evidence.model import EMPTY, Unanswered
+from triage.patching import requirements
 from triage.patching.ledger import LedgerView, Standing
 from triage.patching.model import Check, FileEdit, Plan, PlanState, Site, SourceFile, SourceTree
 from triage.patching.schema import Edit, Patch
@@ -101,8 +102,6 @@ def _required(
     sites: tuple[Site, ...],
     edits: tuple[FileEdit, ...],
 ) -> Plan:
-    from triage.patching import requirements
-
     checks: list[Check] = []
     failed: list[str] = []
     for requirement in patch.requires:

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import TypeAdapter, ValidationError
+
 from triage.common.commands import NextCommand, command
 from triage.common.errors import RefusedError, UnreachableError, UsageError
 from triage.common.files import MAX_JSON, name_for, read_plain, state_directory, write_atomically
@@ -77,8 +79,6 @@ class Progress:
 
     def write(self, outcomes: Sequence[StepOutcome]) -> None:
         """Store the progress. Raises UnreachableError."""
-        from pydantic import TypeAdapter
-
         plain = [replace(one, arguments=dict(one.arguments), data=dict(one.data)) for one in outcomes]
         steps = TypeAdapter(list[StepOutcome]).dump_python(plain, mode="json")
         data = json.dumps({"schema": SCHEMA, "of": self._of, "steps": steps}).encode()
@@ -86,8 +86,6 @@ class Progress:
 
     def read(self) -> tuple[StepOutcome, ...]:
         """Return the outcomes of an interrupted run. Raises UsageError if no such run was interrupted."""
-        from pydantic import TypeAdapter, ValidationError
-
         try:
             found = parse_json(read_plain(self.path, MAX_JSON))
             if found["schema"] != SCHEMA or found["of"] != self._of:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -75,8 +76,6 @@ def _fix(patch: Patch, plan: Plan, root: str) -> dict[str, Any]:
 
 
 def _replacements(edit: FileEdit) -> Iterator[dict[str, Any]]:
-    import difflib
-
     old, new = (text.splitlines(keepends=True) for text in (edit.before, edit.after))
     for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":

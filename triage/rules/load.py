@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from triage.common.errors import UsageError
 from triage.common.yaml_files import load_model
+from triage.rules.cache import RULES
 from triage.rules.schema import Rule
 
 KNOWLEDGE = Path(__file__).parent / "knowledge"
@@ -16,8 +18,6 @@ def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule
 
     Raises UsageError for a broken file, and for an id that stands twice.
     """
-    from triage.rules.cache import RULES
-
     files = [path for directory in (base, *extra) for path in rule_files(directory)]
     known = RULES.recall(files)
     if known is None:
@@ -27,8 +27,6 @@ def load_rules(extra: Iterable[Path] = (), base: Path = KNOWLEDGE) -> tuple[Rule
 
 
 def _read(files: Iterable[Path]) -> tuple[Rule, ...]:
-    from triage.common.errors import UsageError
-
     rules: dict[str, Rule] = {}
     origin: dict[str, Path] = {}
     for path in files:
@@ -47,8 +45,6 @@ def _read(files: Iterable[Path]) -> tuple[Rule, ...]:
 
 def rule_files(directory: Path) -> Iterator[Path]:
     """Every rule file below a directory. Raises UsageError when it is not one."""
-    from triage.common.errors import UsageError
-
     if not directory.is_dir():
         raise UsageError(
             "reading rules", str(directory), "there is no such directory", f"ls {directory.parent}"

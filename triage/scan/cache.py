@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -40,8 +41,6 @@ class CachedFindings:
 
     def remember(self, answers: Iterable[tuple[SourceFile, Answer]]) -> None:
         """Keep answers beside those that others have kept meanwhile; the oldest go."""
-        import json
-
         rows: dict[str, list[_Row] | str] = {}
         for file, answer in answers:
             rows[_key(file)] = answer if isinstance(answer, str) else [_row(item) for item in answer]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from triage.evidence.model import Unanswered
 from triage.patching.model import Plan, PlanState, Site, SourceFile, SourceTree
+from triage.patching.plan import plan_patch
 from triage.patching.source import Unparsable
 from triage.patching.syntax import may_match
 from triage.scan import shapes
@@ -35,8 +36,6 @@ def scan(
     context: Mapping[str, str],
 ) -> ScanResult:
     """What is found in a package. A place that a patch covers is the patch's, not a finding of its own."""
-    from triage.patching.plan import plan_patch
-
     wanted = [patch for patch in patches if patch.package == package]
     with _looking(sources.files) as answers:
         plans = tuple((p, plan_patch(p, tree, context)) for p in wanted if _may_be_there(p, tree))

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from triage.common.errors import RefusedError, TriageError
+from triage.evidence.live import LiveEvidence
 from triage.verify.events import Listener, ignore
+from triage.verify.layouts.bench_progress import BenchProgress
+from triage.verify.layouts.launch_commands import parse_layout
+from triage.verify.service.drain import outlook
+from triage.workflows import diagnose
+from triage.workflows.bench import bench
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment, Layout
@@ -33,8 +39,6 @@ class BenchListener:
 
 def layouts_of(names: str) -> list[Layout]:
     """Of `tp8,pp8`, each once. Raises UsageError."""
-    from triage.verify.layouts.launch_commands import parse_layout
-
     return list(dict.fromkeys(map(parse_layout, names.split(","))))
 
 
@@ -47,8 +51,6 @@ def agree_to_restarts(
     agreed: Callable[[str, bool], bool],
 ) -> None:
     """Ask once for all restarts; `agreed` gets the question and `yes`. Raises RefusedError."""
-    from triage.verify.service.drain import outlook
-
     where, times = f"{deployment.name} on {connection.name}", len(layouts)
     running = "" if yes else outlook(connection, deployment, options.api_key)
     question = f"restart {where} {times + 1} times, {times} with other arguments?{running}"
@@ -70,9 +72,7 @@ def bench_unit(
     What is measured is kept after each layout, as the `document` of it: a lost connection, Ctrl-C and a
     kill leave it there.
     """
-    from triage.verify.layouts.bench_progress import BenchProgress
     from triage.verify.service.exclusion import alone
-    from triage.workflows.bench import bench
 
     kept = BenchProgress(connection.name, deployment.name)
 
@@ -98,9 +98,6 @@ def bench_unit(
 
 def cause_of(connection: Connection, deployment: Deployment, known: Knowledge) -> str:
     """What a diagnosis says of the start that died, in one line; "" where the log holds no incident."""
-    from triage.evidence.live import LiveEvidence
-    from triage.workflows import diagnose
-
     try:
         report = diagnose.diagnose(LiveEvidence(connection), known, deployment.unit)
     except TriageError as error:

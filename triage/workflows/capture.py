@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triage.common.files import write_atomically
+from triage.evidence.cases import archive
+from triage.evidence.cases.archive import SUFFIX, is_archive
 from triage.evidence.catalogue import (
     DiskFree,
     GpuInventory,
@@ -76,7 +78,6 @@ def capture(
     program text is left out; probes that read it will say so. What it must give from now on is taken from
     the written, redacted case. Raises TriageError: before anything is read where `case` cannot be written.
     """
-    from triage.evidence.cases import archive
     from triage.evidence.cases.case import check_place, read_case, write_case
 
     check_place(case, replacing)
@@ -103,8 +104,6 @@ def capture(
 @contextlib.contextmanager
 def _room(case: Path) -> Iterator[Path]:
     """Where the files of a case are written: itself, or a directory that becomes an archive."""
-    from triage.evidence.cases.archive import SUFFIX, is_archive
-
     if not is_archive(case):
         yield case
         return

@@ -9,9 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.common.errors import UsageError
+from triage.evidence.discovery.containers import container_of
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.discovery.from_tracebacks import deployment_from_log, with_traceback_paths
+from triage.evidence.discovery.pods import where_it_runs
+from triage.evidence.discovery.run_layout import as_it_ran
+from triage.evidence.log_sources import KERNEL, NO_TIME, first_asked, log_sources
 from triage.evidence.model import Deployment, Evidence, Origin
+from triage.evidence.redaction.redactor import Redactor, redact_values
+from triage.evidence.truncation import NotingCuts
+from triage.logs import told_by, was_stopped
 from triage.logs.model import Incident, LogSource
+from triage.logs.reading.content import beginning
+from triage.patching.evidence_tree import EvidenceTree
 from triage.rules.diagnosis import Diagnosis, IncidentVerdict
+from triage.workflows.unit_record import incident_of, restarts_of, skip_of
 
 if TYPE_CHECKING:
     from triage.patching.schema import Patch
@@ -75,19 +87,8 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     With `logs` the records come from there and everything else from the evidence. Raises TriageError
     when there is no deployment, or its log cannot be read.
     """
-    from triage.evidence.discovery.containers import container_of
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.discovery.from_tracebacks import deployment_from_log, with_traceback_paths
-    from triage.evidence.discovery.pods import where_it_runs
-    from triage.evidence.discovery.run_layout import as_it_ran
-    from triage.evidence.log_sources import KERNEL, NO_TIME, first_asked, log_sources
-    from triage.evidence.redaction.redactor import Redactor, redact_values
-    from triage.evidence.truncation import NotingCuts
-    from triage.logs import told_by, was_stopped
-    from triage.patching.evidence_tree import EvidenceTree
     from triage.rules import engine
     from triage.rules.nearest import nearest
-    from triage.workflows.unit_record import incident_of, restarts_of, skip_of
 
     evidence = cuts = NotingCuts(evidence)
     with cuts.in_errors():
@@ -157,8 +158,6 @@ def frame_files(incidents: Iterable[Incident]) -> tuple[str, ...]:
 
 def require_text(logs: Iterable[LogSource]) -> None:
     """What is no text holds no fault either, and that must not be taken for health. Raises UsageError."""
-    from triage.logs.reading.content import beginning
-
     for log in logs:
         sample = beginning(log.data, _SAMPLE).replace(b"\0", b"")
         if 20 * len(_CONTROLS.findall(sample)) >= len(sample):

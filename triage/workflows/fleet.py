@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.common.errors import DEFECT, ExitCode, TriageError
+from triage.evidence.live import LiveEvidence
+from triage.hosts import open_connection
 from triage.hosts.inventory.model import Host
+from triage.workflows import diagnose
 from triage.workflows.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -107,9 +110,6 @@ def diagnose_hosts(
     told: Callable[[Host, HostOutcome[Report] | None], None] = lambda host, outcome: None,
 ) -> tuple[HostOutcome[Report], ...]:
     """Connect to each as `reach` says, and diagnose it; `unit`, or that of the inventory."""
-    from triage.evidence.live import LiveEvidence
-    from triage.hosts import open_connection
-    from triage.workflows import diagnose
 
     def one(host: Host) -> Report:
         with closing(open_connection(host.name, reach(host))) as connection:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 from triage.common.commands import command
 from triage.common.errors import UsageError
+from triage.evidence.access import access
+from triage.evidence.live import LiveEvidence
+from triage.hosts import open_connection
 from triage.hosts.inventory.model import Host, Inventory
+from triage.hosts.ssh.aliases import aliases
 from triage.workflows.fleet import HostOutcome, on_each
 
 if TYPE_CHECKING:
@@ -42,8 +46,6 @@ def choose_hosts(words: str, inventory: Inventory, ssh_config: Path | None) -> H
 
     Raises UsageError where there are none.
     """
-    from triage.hosts.ssh.aliases import aliases
-
     if words:
         return HostList(tuple(inventory.select(words)), inventory)
     chosen = tuple(inventory.hosts.values()) or tuple(Host(name) for name in aliases(ssh_config))
@@ -65,9 +67,6 @@ def check_hosts(
     told: Callable[[Host, HostOutcome[Access] | None], None],
 ) -> tuple[HostOutcome[Access], ...]:
     """Connect to each as `reach` says, and find out what can be read there."""
-    from triage.evidence.access import access
-    from triage.evidence.live import LiveEvidence
-    from triage.hosts import open_connection
 
     def one(host: Host) -> Access:
         with closing(open_connection(host.name, reach(host))) as connection:

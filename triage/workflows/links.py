@@ -9,7 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 from triage.common.commands import command
 from triage.common.errors import RefusedError, UnreachableError
-from triage.verify.layouts.links import Estimate, Links, ModelShape, estimates
+from triage.engines import ENGINES
+from triage.evidence.catalogue import GpuInventory
+from triage.evidence.catalogue.gpus import GpuTopology
+from triage.evidence.discovery.command_line import layout_of
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.evidence.model import Unanswered
+from triage.rules.checkpoint import checkpoint_of
+from triage.verify.history import History
+from triage.verify.layouts.bench_progress import BenchProgress
+from triage.verify.layouts.launch_commands import name_of
+from triage.verify.layouts.links import (
+    MAX_WORLD,
+    Estimate,
+    Links,
+    ModelShape,
+    environment_of,
+    estimates,
+    probe,
+    shape_of,
+)
+from triage.verify.load.metrics import medians
+from triage.verify.service.containers import place_of
 
 if TYPE_CHECKING:
     from triage.evidence.catalogue.gpus import Topology
@@ -47,12 +69,6 @@ def measure_links(
     `working` is entered with what is done while that takes long. Raises RefusedError where the service
     runs, unless `while_serving`.
     """
-    from triage.evidence.catalogue.gpus import GpuTopology
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.verify.layouts.links import environment_of, probe, shape_of
-    from triage.verify.service.containers import place_of
-
     host, evidence = connection.name, LiveEvidence(connection)
     deployment = discover(evidence, unit)[0]
     if deployment.state in RUNNING and not while_serving:
@@ -85,9 +101,6 @@ def measure_links(
 
 
 def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
-    from triage.evidence.catalogue import GpuInventory
-    from triage.verify.layouts.links import MAX_WORLD
-
     gpus = evidence.ask(GpuInventory()).value
     layout = deployment.layout
     return min(MAX_WORLD, max(2, len(gpus.gpus) if gpus else layout.tp * layout.pp))
@@ -95,9 +108,6 @@ def _ranks(evidence: LiveEvidence, deployment: Deployment) -> int:
 
 def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]:
     """The model's config.json, empty where it is not known."""
-    from triage.evidence.model import Unanswered
-    from triage.rules.checkpoint import checkpoint_of
-
     revision = deployment.arguments.get("revision", "")
     try:
         return checkpoint_of(evidence, deployment, deployment.model, revision).config()
@@ -107,13 +117,6 @@ def _config(evidence: LiveEvidence, deployment: Deployment) -> Mapping[str, Any]
 
 def _rates(host: str, deployment: str) -> dict[str, float]:
     """The decode rates that verify and bench measured, by layout; the latest of each."""
-    from triage.engines import ENGINES
-    from triage.evidence.discovery.command_line import layout_of
-    from triage.verify.history import History
-    from triage.verify.layouts.bench_progress import BenchProgress
-    from triage.verify.layouts.launch_commands import name_of
-    from triage.verify.load.metrics import medians
-
     found = BenchProgress(host, deployment).rates()
     for result in History().read(host, deployment):
         rate = medians(result)["decode_rate"] if result.metrics else None

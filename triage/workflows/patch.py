@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 from triage.common.commands import Next, command
 from triage.common.errors import RefusedError, UnreachableError, UsageError
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.patching.model import PlanState
+from triage.patching.trees import find_python, find_root
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
@@ -51,8 +55,6 @@ def in_directory(directory: str, place: Path, ids: Sequence[str]) -> tuple[str, 
 
     `directory` is how the user calls the place. Raises UsageError.
     """
-    from triage.patching.trees import find_python, find_root
-
     if not ids:
         happened = "nothing ran there that could be diagnosed, so name a patch with --id"
         raise UsageError("patching", directory, happened, command("scan", directory))
@@ -62,8 +64,6 @@ def in_directory(directory: str, place: Path, ids: Sequence[str]) -> tuple[str, 
 
 def refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchChange], next: Next) -> None:
     """Nothing that was left undone is called done. Raises RefusedError."""
-    from triage.patching.model import PlanState
-
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)
     done = {change.patch for change in changes}
@@ -89,9 +89,6 @@ def refuse_conflicts(host: str, found: Iterable[Rebased], next: Next) -> None:
 
 def services_of(connection: Connection) -> Sequence[Deployment]:
     """The host's services; none where there are none to be found."""
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-
     try:
         return discover(LiveEvidence(connection))
     except UnreachableError:

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from triage.common.commands import command
 from triage.common.errors import RefusedError, UnreachableError
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
 from triage.evidence.model import EMPTY
 from triage.hosts.connection import Connection
 from triage.patching.load import find_patch
 from triage.patching.schema import Patch
 from triage.patching.target import PatchTarget, on_record, target_at
 from triage.patching.transaction import HostTree
+from triage.rules.load import load_rules
+from triage.verify.service.containers import place_of
+from triage.workflows.diagnose import Knowledge, diagnose
 
 if TYPE_CHECKING:
     from triage.workflows.diagnose import DiagnosedIncident
@@ -46,11 +51,6 @@ def find_target(
     wanted = tuple(find_patch(id, known) for id in ids)
     if package_root:
         return target_at(connection, package_root, known, wanted, python, ledger, compiler)
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.rules.load import load_rules
-    from triage.verify.service.containers import place_of
-    from triage.workflows.diagnose import Knowledge, diagnose
 
     evidence, knowledge = LiveEvidence(connection), Knowledge(load_rules(rules), tuple(known))
     try:

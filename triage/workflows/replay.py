@@ -17,7 +17,11 @@ from triage.common.errors import TriageError, UnreachableError, UsageError
 from triage.common.files import read_plain
 from triage.common.yaml_files import load_model
 from triage.evidence.cases.archive import SUFFIX, is_archive, opened
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.log_sources import log_sources
+from triage.evidence.recorded import LogEvidence, RecordedEvidence
 from triage.logs.model import Fault, LogSource, Role
+from triage.logs.reading.load import open_log
 from triage.workflows import diagnose
 
 EXPECTED = "expected.yaml"
@@ -122,7 +126,6 @@ def replay(cases: Iterable[Path], knowledge: diagnose.Knowledge) -> Iterator[Rep
 def diagnose_case(case: Path, knowledge: diagnose.Knowledge) -> diagnose.Report:
     """The diagnosis of a captured bundle, or of the log in the directory. Raises TriageError."""
     from triage.evidence.cases.case import MANIFEST, read_case
-    from triage.evidence.recorded import LogEvidence, RecordedEvidence
 
     if is_archive(case) or (case / MANIFEST).exists():
         recorded = read_case(case)
@@ -134,9 +137,6 @@ def diagnose_case(case: Path, knowledge: diagnose.Knowledge) -> diagnose.Report:
 def logs_of(case: Path) -> tuple[LogSource, ...]:
     """The logs that a diagnosis of the case reads. Raises TriageError."""
     from triage.evidence.cases.case import MANIFEST, read_case
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.log_sources import log_sources
-    from triage.evidence.recorded import RecordedEvidence
 
     if not (is_archive(case) or (case / MANIFEST).exists()):
         return _log_files(case)
@@ -146,8 +146,6 @@ def logs_of(case: Path) -> tuple[LogSource, ...]:
 
 
 def _log_files(case: Path) -> tuple[LogSource, ...]:
-    from triage.logs.reading.load import open_log
-
     if not case.is_dir():
         raise UsageError("reading case", str(case), "there is no such directory", f"ls {case.parent}")
     names = sorted(path.name for path in case.iterdir() if path.is_file() and _is_log(path.name))

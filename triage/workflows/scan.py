@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.patching.trees import DirectoryTree, find_root
+
 if TYPE_CHECKING:
     from triage.hosts.connection import Connection
     from triage.patching.schema import Patch
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 def scan_directory(directory: Path, known: Sequence[Patch]) -> ScanResult:
     """The engine in a virtual environment, site-packages or checkout. Raises UsageError without one."""
-    from triage.patching.trees import DirectoryTree, find_root
     from triage.scan.read import from_directory
     from triage.scan.run import scan
 

@@ -9,14 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.common.errors import TriageError
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.patching.ledger import choose
 from triage.verify.events import Listener, ignore
-from triage.workflows.bench_unit import BenchListener
+from triage.verify.layouts.launch_commands import name_of
+from triage.verify.load.client import client_of
+from triage.verify.load.loads import FORMS, api_key_of, loads_of
+from triage.verify.options import Options
+from triage.verify.service.deployed import service_of
+from triage.verify.service.drain import outlook
+from triage.verify.service.waiting import wait_until_settled
+from triage.workflows import diagnose
+from triage.workflows.bench_unit import BenchListener, bench_unit, layouts_of
 from triage.workflows.knowledge import knowledge, known_patches, rule_directories
+from triage.workflows.patch import PatchResult
+from triage.workflows.verify_unit import VerifiedUnit, verify_unit
 
 if TYPE_CHECKING:
     from triage.hosts.connection import Connection
     from triage.playbook.model import ConsentAsked
-    from triage.verify.options import Options
     from triage.workflows.bench import Bench
 
 RESTARTING = ("verify", "bench")
@@ -51,10 +63,6 @@ Step = Callable[[StepContext, Mapping[str, Any]], StepResult]
 
 def outlook_of(connection: Connection, asked: ConsentAsked) -> str:
     """Of a step that restarts the service: the requests that run there, in words; "" of others."""
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.verify.service.drain import outlook
-
     if asked.do not in RESTARTING or not asked.arguments.get("restart", True):
         return ""
     try:
@@ -64,14 +72,6 @@ def outlook_of(connection: Connection, asked: ConsentAsked) -> str:
 
 
 def _wait(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.verify.load.client import client_of
-    from triage.verify.load.loads import api_key_of
-    from triage.verify.service.deployed import service_of
-    from triage.verify.service.waiting import wait_until_settled
-    from triage.workflows.verify import Options
-
     connection = context.connection
     deployment = discover(LiveEvidence(connection), arguments.get("unit", ""))[0]
     client = client_of(connection, deployment, key=api_key_of(arguments.get("api_key_env", "")))
@@ -85,9 +85,6 @@ def _wait(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 
 def _diagnose(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
-    from triage.evidence.live import LiveEvidence
-    from triage.workflows import diagnose
-
     report = diagnose.diagnose(LiveEvidence(context.connection), knowledge(), arguments.get("unit", ""))
     found = report.incidents[-1].verdict if report.incidents else None
     summary = f"{found.certainty}: {found.category}" if found else "no incident"
@@ -96,7 +93,6 @@ def _diagnose(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 def _patch(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
     from triage.patching.target import apply_all, survey
-    from triage.workflows.patch import PatchResult
     from triage.workflows.patch_target import find_target
 
     host, applies = context.connection.name, arguments.get("apply", True)
@@ -115,8 +111,6 @@ def _patch(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 
 def _verify(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
-    from triage.workflows.verify_unit import VerifiedUnit, verify_unit
-
     unit, options = arguments.get("unit", ""), options_of(arguments)
     with context.listening() as on_event:
         found = verify_unit(context.connection, unit, options, knowledge, on_event, context.on_interrupt)
@@ -126,11 +120,6 @@ def _verify(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 
 def _bench(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.verify.layouts.launch_commands import name_of
-    from triage.workflows.bench_unit import bench_unit, layouts_of
-
     layouts = layouts_of(arguments["layouts"])
     deployment = discover(LiveEvidence(context.connection), arguments.get("unit", ""))[0]
     options = options_of(arguments)
@@ -144,9 +133,7 @@ def _bench(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 def _rollback(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
     from triage.patching import transaction
-    from triage.patching.ledger import choose
     from triage.patching.transaction import HostTree
-    from triage.workflows.patch import PatchResult
 
     tree, host = HostTree(context.connection, ()), context.connection.name
     chosen = choose(transaction.status(tree), arguments["id"], host)
@@ -155,7 +142,6 @@ def _rollback(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 
 def _capture(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
-    from triage.evidence.live import LiveEvidence
     from triage.workflows import capture
 
     case = capture.capture(
@@ -171,9 +157,6 @@ def _capture(context: StepContext, arguments: Mapping[str, Any]) -> StepResult:
 
 def options_of(arguments: Mapping[str, Any]) -> Options:
     """What a step's arguments ask for. Raises UsageError."""
-    from triage.verify.load.loads import FORMS, api_key_of, loads_of
-    from triage.verify.options import Options
-
     arguments = {name: value for name, value in arguments.items() if value != ""}
     formed = {name: value for name, value in arguments.items() if name in FORMS}
     numbers = {name: arguments[name] for name in ("requests", "difference") if name in arguments}

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from triage.common.errors import TriageError, UnreachableError, UsageError
 from triage.common.files import read_plain
 from triage.common.json import parse_json
+from triage.rules.load import load_rules
+from triage.workflows.diagnose import load_knowledge
 from triage.workflows.replay import Expected, Replayed, diagnose_case, expectation
 
 if TYPE_CHECKING:
@@ -62,9 +64,6 @@ def parts(found: Expected | None) -> dict[str, str | None]:
 
 def verdicts_of(reference: Path, cases: Iterable[Path]) -> Mapping[str, Found]:
     """What other rules (a directory), or an earlier result, say of the cases. Raises TriageError."""
-    from triage.rules.load import load_rules
-    from triage.workflows.diagnose import load_knowledge
-
     if not reference.is_dir():
         return from_result(reference, cases)
     return by_rules(cases, replace(load_knowledge(), rules=load_rules(base=reference)))

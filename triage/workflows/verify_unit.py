@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from triage.common.errors import TriageError, UnreachableError
+from triage.evidence.discovery.deployments import discover
+from triage.evidence.live import LiveEvidence
+from triage.evidence.truncation import NotingCuts
+from triage.patching.change_status import not_running
 from triage.verify.events import Event, Listener, Restarting, ServiceStarted, ignore
 from triage.verify.model import Verification
 from triage.verify.options import Options
+from triage.workflows import diagnose, verify
 
 if TYPE_CHECKING:
     from triage.evidence.model import Deployment
@@ -45,11 +50,7 @@ def verify_unit(
     `on_interrupt` is told at Ctrl-C what has become of the service. Raises RefusedError while somebody
     else verifies the same service.
     """
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
-    from triage.evidence.truncation import NotingCuts
     from triage.verify.service.exclusion import alone
-    from triage.workflows import diagnose, verify
 
     evidence = NotingCuts(LiveEvidence(connection))
     with evidence.in_errors():
@@ -67,10 +68,7 @@ def verify_unit(
 
 def patches_behind(connection: Connection, unit: str) -> tuple[str, ...]:
     """The patches that are applied to the service's source, and that it was started before."""
-    from triage.evidence.discovery.deployments import discover
-    from triage.evidence.live import LiveEvidence
     from triage.patching import transaction
-    from triage.patching.change_status import not_running
     from triage.patching.transaction import HostTree
 
     try:

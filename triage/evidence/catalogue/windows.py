@@ -40,6 +40,7 @@ from triage.evidence.model import Query, Unanswered, failure_of
 from triage.evidence.unpacking import unpack
 from triage.hosts.connection import Output
 from triage.logs.formats.journal import GAP
+from triage.logs.reading.places import patterns
 from triage.logs.reading.windows import PATIENCE
 
 OWN_WORDS = r"^(Starting|Started|Stopping|Stopped) "
@@ -158,8 +159,6 @@ class JournalWindows(Query[str]):
 
     def stdin(self) -> bytes:
         """The places, for grep."""
-        from triage.logs.reading.places import patterns
-
         return "\n".join((OWN_WORDS, *dict.fromkeys(map(extended, patterns())))).encode()
 
     def decode(self, output: Output) -> str:

@@ -16,6 +16,7 @@ times, line numbers and versions are not part of it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -55,8 +56,6 @@ def short_type(name: str) -> str:
 
 
 def fingerprint(engine: str, fault: Fault | None, candidates: Iterable[Fault] = ()) -> str:
-    import hashlib
-
     parts = [engine]
     if fault is not None:
         parts += [short_type(fault.type), normal(fault.message)]

@@ -8,8 +8,10 @@ database, and logs are read whole.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import platform
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,7 +19,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from triage.common.files import open_plain
+from triage.common.errors import TriageError
+from triage.common.files import open_plain, write_atomically
 from triage.engines import ENGINES
 from triage.logs import facts, formats
 from triage.logs.faults import dumps, lines, traceback
@@ -101,9 +104,6 @@ def finder() -> Find | None:
 
 def _database(hyperscan: Any, expressions: dict[int, str]) -> Any:
     """The compiled expressions, from where they were kept."""
-    import hashlib
-    import platform
-
     mark = "\n".join((hyperscan.__version__, platform.platform(), platform.machine(), *expressions.values()))
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     path = Path(home) / "triage" / f"places-{hashlib.sha256(mark.encode()).hexdigest()[:16]}"
@@ -140,9 +140,6 @@ def _kept(hyperscan: Any, path: Path) -> Any:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    from triage.common.errors import TriageError
-    from triage.common.files import write_atomically
-
     try:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)  # an old one would keep its mode, which may be why it is not trusted

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from triage.report import levels
 from triage.report.documents import overviews, sections
 from triage.report.page import charts, lanes, story
@@ -19,8 +21,6 @@ HERE = Path(__file__).parent
 
 def page(documents: Sequence[Mapping[str, Any]]) -> str:
     """The documents as one page. Raises jinja2.UndefinedError for one that lacks what its schema has."""
-    from markupsafe import Markup
-
     template = _environment().get_template("page.html.jinja")
     parts = [section for document in documents for section in sections(document)]
     wholes = [whole for document in documents for whole in overviews(document)]

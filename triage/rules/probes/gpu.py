@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from triage.common.wording import counted
+from triage.evidence.catalogue import GpuInventory
 from triage.evidence.model import Unanswered
 from triage.rules.arithmetic.divisors import gpus_seen
 from triage.rules.arithmetic.versions import DRIVERS, capability_of, cuda_of, older
@@ -49,8 +50,6 @@ def driver_older_than_cuda(probe: DriverVersion, context: Context) -> CheckResul
 
 
 def _gpus(context: Context) -> Gpus:
-    from triage.evidence.catalogue import GpuInventory
-
     found = context.evidence.ask(GpuInventory()).require()
     if not found.gpus:
         raise Unanswered("the driver names no GPU")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from triage.evidence.catalogue import DiskFree, ListeningPorts, MemoryInfo, OsRelease, ReadFile
+from triage.evidence.discovery.containers import container_of, details_of
+from triage.evidence.discovery.managers import about_units_of
 from triage.evidence.model import Unanswered
 from triage.rules.arithmetic.versions import glibc_of, older, satisfies
 from triage.rules.checks import (
@@ -41,9 +44,6 @@ def limit(probe: Limit, context: Context) -> CheckResult:
 
 
 def space(probe: Space, context: Context) -> CheckResult:
-    from triage.evidence.catalogue import DiskFree
-    from triage.evidence.discovery.containers import container_of
-
     path = context.ran.model if probe.path == "MODEL_PATH" else probe.path
     if not path.startswith("/"):
         raise Unanswered(f"{path or 'the model'} is no path on the host")
@@ -58,8 +58,6 @@ def space(probe: Space, context: Context) -> CheckResult:
 
 def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Context) -> CheckResult:
     """What a container was given of shared memory; of its disks nothing is asked."""
-    from triage.evidence.discovery.containers import details_of
-
     if path != "/dev/shm" or probe.of != "total":
         raise Unanswered(f"what room there is in {path} of the container is not asked for")
     found = details_of(context.evidence, *container)
@@ -70,8 +68,6 @@ def _space_in(container: tuple[Tool, str], path: str, probe: Space, context: Con
 
 
 def memory(probe: Memory, context: Context) -> CheckResult:
-    from triage.evidence.catalogue import MemoryInfo
-
     value = context.evidence.ask(MemoryInfo()).require().get(probe.of)
     if value is None:
         raise Unanswered(f"/proc/meminfo has no {probe.of}")
@@ -105,8 +101,6 @@ def package_version(probe: PackageVersion, context: Context) -> CheckResult:
 
 
 def glibc(probe: HostLibrary, context: Context) -> CheckResult:
-    from triage.evidence.catalogue import OsRelease
-
     needed = re.search(probe.named, context.fault.message)
     system = context.evidence.ask(OsRelease()).require()
     name, has = system.get("PRETTY_NAME") or system.get("ID", "the host"), glibc_of(system)
@@ -117,8 +111,6 @@ def glibc(probe: HostLibrary, context: Context) -> CheckResult:
 
 
 def port_listens(probe: PortListens, context: Context) -> CheckResult:
-    from triage.evidence.catalogue import ListeningPorts
-
     found = re.search(probe.named, context.fault.message) if probe.named else None
     port = int(found[1]) if found and re.fullmatch(r"[0-9]{1,5}", found[1]) else context.deployment.port
     if port is None:
@@ -137,8 +129,6 @@ def port_listens(probe: PortListens, context: Context) -> CheckResult:
 
 def _limit(probe: Limit, context: Context) -> tuple[str, str]:
     """The hard limit, and who sets it."""
-    from triage.evidence.catalogue import ReadFile
-
     pid = context.deployment.main_pid
     text = context.evidence.ask(ReadFile(f"/proc/{pid}/limits")).value if pid else None
     for line in (text or "").splitlines():
@@ -150,8 +140,6 @@ def _limit(probe: Limit, context: Context) -> tuple[str, str]:
 
 
 def _unit(context: Context) -> Unit:
-    from triage.evidence.discovery.managers import about_units_of
-
     deployment = context.deployment
     if not deployment.unit:
         raise Unanswered("no unit of systemd is known")

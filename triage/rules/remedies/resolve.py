@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from triage.evidence.model import Layout, Unanswered
+from triage.patching.model import PlanState
 from triage.rules.arithmetic.divisors import MAX_RANKS, cuts_of
 from triage.rules.context import Context
 from triage.rules.diagnosis import Remedy
@@ -65,8 +66,6 @@ def _in_traceback(spec: PatchRemedy, context: Context) -> bool:
 
 
 def _patch(spec: PatchRemedy, context: Context) -> Remedy:
-    from triage.patching.model import PlanState
-
     command = context.command("patch", "--id", spec.patch, "--apply")
     plan = context.plan(spec.patch)
     if plan is None or plan.state in (PlanState.UNREADABLE, PlanState.NOT_INSTALLED):

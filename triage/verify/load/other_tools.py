@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -235,8 +236,6 @@ def _date(text: str) -> str:
 
 
 def _moment(seconds: Any) -> str:
-    from datetime import datetime, timezone
-
     return datetime.fromtimestamp(float(seconds), timezone.utc).isoformat(timespec="seconds")
 
 
