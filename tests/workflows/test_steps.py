@@ -37,8 +37,8 @@ def test_bench_gives_the_document_of_the_command(monkeypatch, tmp_path, best, no
         asked.append((layouts, options))
         return Bench("kimi", TP8, (MeasuredLayout(PP8, result(figures(20, 80))),), best, "why", notes)
 
-    monkeypatch.setattr("triage.workflows.bench.bench", bench)
-    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),))
+    monkeypatch.setattr("triage.workflows.bench_unit.bench", bench)
+    monkeypatch.setattr("triage.workflows.steps.discover", lambda *_: (Deployment("kimi"),))
     loads = {"repeats": 2, "rate": "0.5,2", "prompt_tokens": "32-512", "concurrency": "", "load_timeout": 9}
     arguments = {"unit": "", "layouts": "tp8,pp8,tp8", "timeout": 60, **loads}
     done = steps.STEPS["bench"](HERE, arguments)
@@ -66,8 +66,8 @@ def test_of_a_step_that_restarts_it_is_told_what_runs(monkeypatch, do: str, argu
     def discover(evidence: object, unit: str) -> tuple[Deployment]:
         return (Deployment(unit or "kimi.service"),)
 
-    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
-    monkeypatch.setattr("triage.verify.service.drain.outlook", lambda connection, one: f" runs: {one.name}")
+    monkeypatch.setattr("triage.workflows.steps.discover", discover)
+    monkeypatch.setattr("triage.workflows.steps.outlook", lambda connection, one: f" runs: {one.name}")
     asked = ConsentAsked("Step", do, "gpu01", arguments)
     assert steps.outlook_of(LocalConnection(), asked) == told
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_found_out_is_left_to_the_step(monkeypatch):
     def discover(evidence: object, unit: str) -> None:
         raise UnreachableError("find", "a service", "there is none", "")
 
-    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", discover)
+    monkeypatch.setattr("triage.workflows.steps.discover", discover)
     assert steps.outlook_of(LocalConnection(), ConsentAsked("Step", "verify", "gpu01", {})) == ""
 
 

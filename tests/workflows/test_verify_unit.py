@@ -36,9 +36,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cut:
         monkeypatch.setattr(workflow, "verify", verified)
         monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
         monkeypatch.setattr(exclusion, "WAIT", 0.2)
-        monkeypatch.setattr(
-            "triage.evidence.discovery.deployments.discover", lambda *_: (Deployment("kimi"),)
-        )
+        monkeypatch.setattr("triage.workflows.verify_unit.discover", lambda *_: (Deployment("kimi"),))
         verify_unit(LocalConnection(), "", Options(), load_knowledge, on_interrupt=interrupted("local"))
 
     return cut
@@ -72,7 +70,7 @@ def test_what_is_odd_about_the_deployment_is_a_note(monkeypatch, tmp_path: Path)
     found = Deployment("kimi", disagreements=("kimi.service has the command of a layout",))
     monkeypatch.setattr(workflow, "verify", lambda *_: result(figures(20, 80)))
     monkeypatch.setattr(exclusion, "DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("triage.evidence.discovery.deployments.discover", lambda *_: (found,))
+    monkeypatch.setattr("triage.workflows.verify_unit.discover", lambda *_: (found,))
     verified = verify_unit(LocalConnection(), "", Options(), load_knowledge)
     assert (verified.verification.notes, verified.diagnosis) == (found.disagreements, None)
 
