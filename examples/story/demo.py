@@ -1,4 +1,4 @@
-"""The story, played: `make demo`. A crash on a machine of its own, found, confirmed, mended, proven, kept.
+"""The story, played: `make demo`. A crash on a machine of its own, found, confirmed, fixed, proven, kept.
 
 Every command that is shown is run as it stands; what it prints is what triage printed.
 """
@@ -57,7 +57,7 @@ def play(stage: Stage, case: Path, console: Console) -> bool:
             0,
         ),
         ("The CI job: diagnose the captured crash again, without the machine.", ("replay", str(case)), 0),
-        ("What would the mending change?", patch, 0),
+        ("What would the fix change?", patch, 0),
         ("Make that change: atomically, with a backup and a way back.", (*patch, "--apply", "--yes"), 0),
         (
             "Restart it, wait for a real completion, measure.",

@@ -40,7 +40,7 @@ def main() -> int:
             ("What failed first, why, and how sure are we?", ("diagnose", "local", "--log", str(log)), 1),
             ("Keep what was read, redacted.", ("capture", "local", "--log", str(log), "-o", str(case)), 0),
             ("The CI job: diagnose the captured crash again.", ("replay", str(case)), 0),
-            ("What would the mending change?", patch, 0),
+            ("What would the fix change?", patch, 0),
             ("Make that change: atomically, with a backup and a way back.", (*patch, "--apply", "--yes"), 0),
         )
         for title, command, expected in crashed:

@@ -1,6 +1,6 @@
 """The connection, the process and the machine cut at every step of a change, on a real machine.
 
-Afterwards the file is the old one or the new one, the ledger says which, and the next command mends it.
+Afterwards the file is the old one or the new one, the ledger says which, and the next command fixes it.
 Here a sample of the steps; `-m benchmark` takes all of them.
 """
 
@@ -86,7 +86,7 @@ class Engine:
         assert [path for path in self.root.rglob(".*") if path.is_file()] == []
 
     def check_truth(self, connection: Connection) -> None:
-        """That the ledger says what is so, before anything is mended."""
+        """That the ledger says what is so, before anything is fixed."""
         found = self.content()
         assert found in STATES
         for change in self.changes(connection):

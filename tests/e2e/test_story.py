@@ -82,7 +82,7 @@ def test_the_story(stage, triage, tmp_path):
     assert stage.box.run(["cat", triton_backend(crash)]).stdout == patched
     assert [item["state"] for item in triage("patch", "status", HOST)["changes"]] == ["applied"]
 
-    # Before the restart, the old crash is told from the mended source.
+    # Before the restart, the old crash is told from the fixed source.
     between = triage("diagnose", HOST, code=1)["incidents"][-1]["diagnoses"][0]
     assert between["outcome"] == "unproven"
     assert "restart" in [remedy["id"] for remedy in between["remedies"]]

@@ -1,4 +1,4 @@
-"""The story deployment: the real SGLang dies of the real defect, and serves once its source is mended."""
+"""The story deployment: the real SGLang dies of the real defect, and serves once its source is fixed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TRIAGE_CACHE") or ROOT / ".cache") / "story"
 BACKEND = "sglang/srt/layers/attention/triton_backend.py"
 CALL = "get_value_buffer(0)"
-MENDED = "get_value_buffer(model_runner.token_to_kv_pool.start_layer)"
+FIXED = "get_value_buffer(model_runner.token_to_kv_pool.start_layer)"
 EXCEPTION = re.compile(r"^\[[\d :-]+ PP(\d)\] Scheduler hit an exception: Traceback", re.MULTILINE)
 
 
@@ -143,14 +143,14 @@ def story() -> Path:
 
 
 @pytest.fixture(scope="session")
-def mended(story: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fixed(story: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy with the one call changed as upstream did."""
-    directory = tmp_path_factory.mktemp("mended") / "story"
+    directory = tmp_path_factory.mktemp("fixed") / "story"
     shutil.copytree(story, directory, symlinks=True)
     source = setup.site_packages(directory) / BACKEND
     text = source.read_text(encoding="utf-8")
     assert text.count(CALL) == 1
-    source.write_text(text.replace(CALL, MENDED), encoding="utf-8")
+    source.write_text(text.replace(CALL, FIXED), encoding="utf-8")
     return directory
 
 
@@ -216,15 +216,15 @@ def test_another_pool_another_frame(story: Path, tmp_path: Path) -> None:
         assert re.findall(r"in (\w+)\n", text)[-3:] == ["__init__", "get_value_buffer", "_get_value_buffer"]
 
 
-def test_a_sliding_window_pool_dies_otherwise_mended_or_not(mended: Path, tmp_path: Path) -> None:
+def test_a_sliding_window_pool_dies_otherwise_fixed_or_not(fixed: Path, tmp_path: Path) -> None:
     options = ("--attention-backend", "triton", "--pp-size", "2")
-    log = crash_of(mended, tmp_path / "log", *options, model="gpt-oss-120b")
+    log = crash_of(fixed, tmp_path / "log", *options, model="gpt-oss-120b")
     assert "SWAKVPool mem usage: " in log
     assert set(raised(log, "KeyError: 0")) == {1}
 
 
-def test_mended_it_serves(mended: Path, tmp_path: Path) -> None:
-    with serving(mended, tmp_path / "log") as service:
+def test_fixed_it_serves(fixed: Path, tmp_path: Path) -> None:
+    with serving(fixed, tmp_path / "log") as service:
         service.until_ready()
         assert service.read("/health") == (200, "")
         _, models = service.ask("/v1/models")
@@ -294,7 +294,7 @@ def stages_of(service: Service) -> set[str]:
     return {title for title in titles if "scheduler" in title}
 
 
-def test_two_stages_serve_unmended_until_one_is_killed(story: Path, tmp_path: Path) -> None:
+def test_two_stages_serve_unfixed_until_one_is_killed(story: Path, tmp_path: Path) -> None:
     with serving(story, tmp_path / "log", "--pp-size", "2") as service:
         until(lambda: "Uvicorn running on" in service.log, "it listens")
         assert service.read("/v1/models")[0] == 200
@@ -307,7 +307,7 @@ def test_two_stages_serve_unmended_until_one_is_killed(story: Path, tmp_path: Pa
         assert re.search(r"Subprocess scheduler_1 \(pid=\d+\) crashed with exit code -9\.", service.log)
 
 
-def test_another_backend_needs_no_mending(story: Path, tmp_path: Path) -> None:
+def test_another_backend_needs_no_fix(story: Path, tmp_path: Path) -> None:
     with serving(story, tmp_path / "log", "--attention-backend", "flashinfer") as service:
         service.until_ready()
         assert service.complete("No such call")["usage"]["completion_tokens"] == 16
@@ -318,7 +318,7 @@ def test_a_fixed_version_serves(tmp_path: Path) -> None:
     setup.prepare(directory, "0.5.18")
     with serving(directory, tmp_path / "log") as service:
         service.until_ready()
-        assert service.complete("Mended upstream")["usage"]["completion_tokens"] == 16
+        assert service.complete("Fixed upstream")["usage"]["completion_tokens"] == 16
 
 
 def test_a_version_without_pipelines_is_there_to_be_read(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_without_an_ssh_client_what_needs_it_is_refused(home: Path, line: str) -
 def test_without_an_ssh_client_a_number_has_to_be_one(home: Path, line: str) -> None:
     with pytest.raises(UsageError, match=r"line 2: [a-z]+ takes a number of at most [0-9]+$") as caught:
         resolved("gpu", home, f"Host gpu\n  {line}\n")
-    assert caught.value.next.startswith("mend that line")
+    assert caught.value.next.startswith("fix that line")
 
 
 def test_aliases(home: Path) -> None:

@@ -69,16 +69,16 @@ def test_raises_before_and_asks_for_its_own_layer_after(id: str, tmp_path: Path)
         root = tmp_path / version
         patch(id, version, root)
         after += jobs(id, root)
-    check_mended(run(after), after)
+    check_fixed(run(after), after)
 
 
 @pytest.mark.parametrize("id", FIXED)
 def test_what_upstream_fixed_asks_for_its_own_layer(id: str, tmp_path: Path) -> None:
     there = [job for version in FIXED[id] for job in jobs(id, unpacked(version, tmp_path))]
-    check_mended(run(there), there)
+    check_fixed(run(there), there)
 
 
-def check_mended(found: list[dict[str, Any]], asked: list[list[Any]]) -> None:
+def check_fixed(found: list[dict[str, Any]], asked: list[list[Any]]) -> None:
     assert found == [{"asked": [START], "v_head_dim": WIDTHS[job[3]]} for job in asked]
 
 

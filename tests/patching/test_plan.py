@@ -56,7 +56,7 @@ def test_the_pool_that_serves_decides(tmp_path: Path) -> None:
     assert "SWAKVPool neither assigns nor inherits start_layer" in blocked.reason
 
 
-def test_a_pool_that_has_the_attribute_but_does_not_subtract_it_is_not_mended(tmp_path: Path) -> None:
+def test_a_pool_that_has_the_attribute_but_does_not_subtract_it_is_not_fixed(tmp_path: Path) -> None:
     pool = POOL_SOURCE.replace("self.layers_mapping = layers", "self.start_layer = 0")
     blocked = plan(tmp_path, SWA, memory_pool=pool)
     assert blocked.state is PlanState.BLOCKED

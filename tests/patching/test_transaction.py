@@ -241,7 +241,7 @@ def test_what_the_targets_interpreter_cannot_compile_is_not_written(root: Path, 
 
 def test_a_write_that_does_not_give_the_fix_is_not_called_done(root: Path, tree: HostTree) -> None:
     with pytest.raises(TriageError) as caught:
-        transaction.apply(tree, PATCH, with_text(plan(tree), OLD + b"# nothing mended\n"), MLA)
+        transaction.apply(tree, PATCH, with_text(plan(tree), OLD + b"# nothing fixed\n"), MLA)
     assert "the source does not have the fix's shape" in caught.value.happened
     assert "rollback" in str(caught.value.next)
 
@@ -338,7 +338,7 @@ def test_the_agent_runs_under_every_interpreter_here(root: Path, ledger: Path, p
 
 
 class TestCutShort:
-    """The agent dies at a call that it makes to the machine; the next run finds the truth and mends it."""
+    """The agent dies at a call that it makes to the machine; the next run finds the truth and fixes it."""
 
     # One call in four; `-m benchmark` takes all of them.
     every = pytest.mark.parametrize(

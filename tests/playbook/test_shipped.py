@@ -12,7 +12,7 @@ from triage.playbook.plan import plan
 
 HEALTHY = report()
 CONFIRMED = report(incident("confirmed", LAYOUT, PATCH, UPGRADE))
-MENDED = report(incident("likely", RESTART, UPGRADE, outcome="unproven"))
+FIXED = report(incident("likely", RESTART, UPGRADE, outcome="unproven"))
 DEAD = {"ready": False, "died": True}
 SHOWN = {"unit": "", "id": "sglang-pp-start-layer", "apply": False}
 APPLIED = {"unit": "", "id": "sglang-pp-start-layer"}
@@ -82,13 +82,13 @@ class TestPp8Bringup:
         assert (result.status, result.exit_code) == ("failed", ExitCode.FOUND)
         assert "neither serves nor has died" in result.reason
 
-    def test_a_source_that_was_mended_already_is_only_verified(self):
-        host = Host(wait=DEAD, diagnose=MENDED)
+    def test_a_source_that_was_fixed_already_is_only_verified(self):
+        host = Host(wait=DEAD, diagnose=FIXED)
         assert host.run(self.playbook).status == "done"
         assert host.verbs == ["wait", "diagnose", "verify"]
         assert host.calls[-1][1]["restart"]
 
-    @pytest.mark.parametrize("diagnosis", [HEALTHY, MENDED])
+    @pytest.mark.parametrize("diagnosis", [HEALTHY, FIXED])
     def test_what_was_not_patched_is_not_taken_back(self, diagnosis):
         host = Host(wait=DEAD, diagnose=diagnosis, verify=failed())
         assert host.run(self.playbook).status == "failed"

@@ -284,7 +284,7 @@ def test_a_stage_that_the_arithmetic_lets_live_refutes_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("get_value_buffer(0)", f"get_value_buffer({RECEIVER}.start_layer)", "mended since this run"),
+        ("get_value_buffer(0)", f"get_value_buffer({RECEIVER}.start_layer)", "fixed since this run"),
         ("            self.v_head_dim = ", "\n            self.v_head_dim = ", "changed after this run"),
     ],
 )

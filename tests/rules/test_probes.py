@@ -120,7 +120,7 @@ def test_the_defect_in_another_state_than_asked_for() -> None:
         ({"patches": {}}, f"there is no patch {PATCH}"),
         ({"tree": Tree(base=sglang("0.5.11"), broken=BACKEND)}, "permission denied"),
         ({"tree": Tree()}, "is not in the tree that serves"),
-        ({"tree": sglang("0.5.18")}, "mended since this run"),
+        ({"tree": sglang("0.5.18")}, "fixed since this run"),
     ],
 )
 def test_a_state_that_cannot_be_told(changes: dict[str, Any], says: str) -> None:

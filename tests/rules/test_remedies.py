@@ -39,7 +39,7 @@ def offered(at: Context, **spec: Any) -> tuple[Remedy, ...]:
 def patched(**changes: Any) -> Remedy:
     at = context(**{"tree": sglang("0.5.11"), **changes})
     (found,) = offered(
-        at, kind="patch", patch=PATCH, summary="mend it", cost="a restart", proof="merged upstream"
+        at, kind="patch", patch=PATCH, summary="fix it", cost="a restart", proof="merged upstream"
     )
     return found
 

@@ -78,7 +78,7 @@ def test_precision_and_recall(version: str) -> None:
     assert len(missed) <= 0.1 * len(labels["defects"]), missed
 
 
-# What is left in the newest releases was read as well. It is real, and no patch of a few lines would mend it:
+# What is left in the newest releases was read as well. It is real, and no patch of a few lines would fix it:
 # Llama 4 makes and runs all layers on every stage; Zaya's router needs what that of the one before found.
 LEFT = {
     ("sglang", "0.5.23"): [("whole-model", "models/llama4.py", 495), ("tied-head", "models/zaya.py", 1556)],
@@ -88,7 +88,7 @@ LEFT = {
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize(("package", "version"), LEFT)
-def test_what_no_patch_mends(package: str, version: str) -> None:
+def test_what_no_patch_fixes(package: str, version: str) -> None:
     found = scanned(version, package).findings
     places = [(item.kind, item.site.path.removeprefix(ROOT), item.site.line) for item in found]
     assert places == LEFT[package, version]

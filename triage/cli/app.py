@@ -33,7 +33,7 @@ from triage.common.errors import DEFECT, INTERRUPTED, TriageError
 app = typer.Typer(
     name="triage",
     help="Find the first fault of a crashed inference service, confirm its cause on the host, "
-    "mend it reversibly, and prove it.",
+    "fix it reversibly, and prove it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""`triage diagnose`: what failed first, why, how sure, what mends it."""
+"""`triage diagnose`: what failed first, why, how sure, what fixes it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def diagnose(
     reach: Reach,
     forks: ForksOption = FORKS,
 ) -> None:
-    """Find what failed first on HOST, confirm why, and say what mends it.
+    """Find what failed first on HOST, confirm why, and say what fixes it.
 
     Reads only. Exit code 0 when the last run holds no fault, 1 when it does; of several hosts, the
     greatest of theirs.

@@ -98,7 +98,7 @@ class Reach:
                 "connecting to",
                 host.name,
                 f"what the inventory says of it cannot be followed: {host.unusable}",
-                "mend that, or say it in ~/.ssh/config or a hosts.yaml",
+                "fix that, or say it in ~/.ssh/config or a hosts.yaml",
             )
         return ConnectionOptions(
             ssh_config=self.ssh_config,

@@ -94,7 +94,7 @@ def run_cases(
 def lint(rules: RulesOption = None) -> None:
     """Check the shape and style of rule files: keys, texts, remedies, signatures, patterns.
 
-    With --rules only those. Exit code 1 when something is to be mended.
+    With --rules only those. Exit code 1 when something is to be fixed.
     """
     from triage.common.config import load_config
     from triage.patching.load import load_patches

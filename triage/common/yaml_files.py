@@ -22,7 +22,7 @@ class InvalidFile(UsageError):
     def __init__(self, doing: str, path: Path, problems: tuple[tuple[str, str], ...]) -> None:
         told = "; ".join(f"{key}: {reason}" for key, reason in problems[:3])
         more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-        super().__init__(doing, str(path), told + more, "mend these keys and run the command again")
+        super().__init__(doing, str(path), told + more, "fix these keys and run the command again")
         self.problems = problems
 
 
@@ -41,7 +41,7 @@ def load_model(path: Path, model: type[M], what: str) -> M:
 
 def load_mapping(path: Path, what: str, loader: Any = SafeLoader) -> dict[str, Any]:
     """The file's top-level mapping."""
-    doing, fix = f"reading {what}", "mend the file and run the command again"
+    doing, fix = f"reading {what}", "fix the file and run the command again"
     try:
         with open_plain(path) as file:
             text = file.read(MAX_BYTES + 1)

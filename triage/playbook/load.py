@@ -29,7 +29,7 @@ def load_playbook(name: str) -> Playbook:
             "reading playbook",
             str(path),
             "; ".join(wrong[:SHOWN]) + more,
-            "mend these keys and run the command again",
+            "fix these keys and run the command again",
         )
     return Playbook(str(path), content.name, content.description, content.vars, tuple(content.steps))
 

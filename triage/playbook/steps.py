@@ -36,5 +36,5 @@ def argument(playbook: Playbook, step: Step, name: str, values: Mapping[str, Any
 
 def _error(playbook: Playbook, step: Step, key: str, happened: str) -> UsageError:
     return UsageError(
-        f"running step {step.name!r} of", playbook.file, f"{key}: {happened}", f"mend {key} of this step"
+        f"running step {step.name!r} of", playbook.file, f"{key}: {happened}", f"fix {key} of this step"
     )

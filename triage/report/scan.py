@@ -14,7 +14,7 @@ from triage.scan.model import ScanFinding, ScanResult
 
 
 def lines(scan: ScanResult) -> Iterator[Text]:
-    """Known defects first, with what mends them; then the places of the class."""
+    """Known defects first, with what fixes them; then the places of the class."""
     for patch, plan in scan.plans:
         style = "bold yellow" if plan.state is PlanState.APPLICABLE else "bold"
         yield Text.assemble((patch.id, "bold"), ": ", (plan.state.value, style))

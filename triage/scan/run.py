@@ -46,15 +46,13 @@ def scan(
         root,
         sources.looked,
         there,
-        _unmended([item for item in findings if known.isdisjoint(_places(item.site))], plans),
+        _unfixed([item for item in findings if known.isdisjoint(_places(item.site))], plans),
         (*sources.unread, *unread),
     )
 
 
-def _unmended(
-    findings: Sequence[ScanFinding], plans: Iterable[tuple[Patch, Plan]]
-) -> tuple[ScanFinding, ...]:
-    """What is still found in the files as the patches make them: they may mend a place by another."""
+def _unfixed(findings: Sequence[ScanFinding], plans: Iterable[tuple[Patch, Plan]]) -> tuple[ScanFinding, ...]:
+    """What is still found in the files as the patches make them: they may fix a place by another."""
     left, paths = list(findings), {item.site.path for item in findings}
     edits = [edit for _, plan in plans for edit in plan.edits if edit.path in paths]
     edited = [SourceFile(edit.module, edit.path, edit.after) for edit in edits]

@@ -62,7 +62,7 @@ def in_directory(directory: str, place: Path, ids: Sequence[str]) -> tuple[str, 
     return str(root / package), find_python(place)
 
 
-def refuse_what_is_not_mended(host: str, plans: Plans, changes: Iterable[PatchChange], next: Next) -> None:
+def refuse_what_is_not_fixed(host: str, plans: Plans, changes: Iterable[PatchChange], next: Next) -> None:
     """Nothing that was left undone is called done. Raises RefusedError."""
     if not plans:
         raise RefusedError("applying patches on", host, "no patch is known for what ran there", next)

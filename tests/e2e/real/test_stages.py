@@ -29,7 +29,7 @@ SGLANG = (
 )  # fmt: skip
 VLLM = ("--max-model-len=1024", "--enforce-eager", "-pp")
 RULES = ("pp-placeholder-tied-embedding", "pp-weight-of-another-stage", "sglang-pp-placeholder-called")
-# model: what mends it
+# model: what fixes it
 SGLANG_MODELS = {
     "llama": ["sglang-llama-tied-head"],
     "exaone4": ["sglang-exaone4-own-layers", "sglang-exaone4-tied-head"],

@@ -22,7 +22,7 @@ class PatchGroup(TyperGroup):
 app = typer.Typer(
     cls=PatchGroup,
     no_args_is_help=True,
-    help="Show the change to the installed source that mends what failed on HOST (`triage patch HOST`), "
+    help="Show the change to the installed source that fixes what failed on HOST (`triage patch HOST`), "
     "make it (`--apply`), hand it on (`--export`), and take it back. "
     "`triage patch HOST --help` has the options.",
 )

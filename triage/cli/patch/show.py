@@ -98,7 +98,7 @@ def show(
     Exit code 4 when it cannot be made, or nobody agreed.
     """
     from triage.patching.target import apply_all, survey
-    from triage.workflows.patch import PatchResult, facts_of, in_directory, refuse_what_is_not_mended
+    from triage.workflows.patch import PatchResult, facts_of, in_directory, refuse_what_is_not_fixed
     from triage.workflows.patch_target import find_target
 
     for one, other in (("--all", all and id and "--id"), ("--export", export and apply and "--apply")):
@@ -156,7 +156,7 @@ def show(
             print(f"nothing was changed; next: {_command(host, ids, target)}")
     if apply:
         next = next_command.reaching(command("scan" if is_directory(host) else "diagnose", host))
-        refuse_what_is_not_mended(host, plans, changes, next)
+        refuse_what_is_not_fixed(host, plans, changes, next)
 
 
 def _export(target: PatchTarget, plans: Plans, kind: ExportKind) -> None:

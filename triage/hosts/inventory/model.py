@@ -181,7 +181,7 @@ def expand(name: str) -> Iterator[str]:
 
 
 def broken(path: Path, key: str, why: str) -> UsageError:
-    return UsageError("reading inventory", str(path), f"{key}: {why}", "mend it, then: triage hosts list")
+    return UsageError("reading inventory", str(path), f"{key}: {why}", "fix it, then: triage hosts list")
 
 
 def _parts(words: str) -> list[str]:

@@ -100,7 +100,7 @@ def _of_file(host: str, user: str, port: int, path: Path) -> Settings:
             "reading",
             f"the ssh configuration {path}",
             reason,
-            "mend that line, or install the ssh client (openssh-client)",
+            "fix that line, or install the ssh client (openssh-client)",
         ) from None
     return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in found.items()}
 

@@ -24,7 +24,7 @@ PLACES: Mapping[Place, str] = {
     "earlier-lines": "the lines before it",
 }
 ROLES = {
-    "cause": "A cause: what has to be mended.",
+    "cause": "A cause: what has to be fixed.",
     "consequence": "A consequence: what brought it about stands elsewhere, and is the answer there.",
     "benign": "Harmless: it looks like an error, and stops nothing.",
 }

@@ -26,7 +26,7 @@ TO_WRITE = "TO BE WRITTEN"
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend: where, and why."""
+    """One thing to fix: where, and why."""
 
     file: Path
     key: str

@@ -10,7 +10,7 @@ from triage.rules.context import Context
 from triage.rules.diagnosis import CheckResult, Excerpt
 
 AROUND = 2  # lines shown before and after the one that is meant
-MENDED = (PlanState.APPLIED, PlanState.FIXED_UPSTREAM)
+FIXED = (PlanState.APPLIED, PlanState.FIXED_UPSTREAM)
 
 
 def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> CheckResult:
@@ -21,7 +21,7 @@ def source_matches_frame(probe: SourceMatchesFrame, context: Context) -> CheckRe
 
 
 def patch_state(probe: PatchState, context: Context) -> CheckResult:
-    """Where the fix is in place but the line that raised is not, the source was mended after this run."""
+    """Where the fix is in place but the line that raised is not, the source was fixed after this run."""
     frame = context.frames[probe.frame]
     found = context.source(frame)
     plan = context.plan(probe.patch)
@@ -29,8 +29,8 @@ def patch_state(probe: PatchState, context: Context) -> CheckResult:
         raise Unanswered(f"there is no patch {probe.patch}")
     if plan.state in (PlanState.UNREADABLE, PlanState.NOT_INSTALLED):
         raise Unanswered(plan.reason)
-    if plan.state in MENDED and not _stands(frame, found):
-        raise Unanswered("the source has been mended since this run; a restart would run it")
+    if plan.state in FIXED and not _stands(frame, found):
+        raise Unanswered("the source has been fixed since this run; a restart would run it")
     _require_standing(frame, found)
     excerpts = tuple(
         excerpt(found, site.line, site.end_line) for site in plan.sites if site.path == found.path
