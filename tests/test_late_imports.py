@@ -13,7 +13,17 @@ from tests.test_architecture import TRIAGE, modules
 
 HEAVY = frozenset(
     (
-        *("asyncio", "cryptography", "http", "hyperscan", "jinja2", "libcst", "multiprocessing", "paramiko"),
+        *(
+            "asyncio",
+            "cryptography",
+            "http",
+            "hyperscan",
+            "jinja2",
+            "libcst",
+            "multiprocessing",
+            "paramiko",
+            "tempfile",
+        ),
         *("pydantic", "rich", "typer", "yaml", "zstandard"),
     )
 )

@@ -6,9 +6,13 @@ from triage.report.fleet import NAMED, lines
 from triage.workflows.diagnose import Report
 from triage.workflows.fleet import FleetResult, HostOutcome
 
+READY = ("it became ready",)
+
 
 def well(name: str, *notes: str) -> HostOutcome[Report]:
-    return HostOutcome(Host(name), Report(Origin("host", name), Deployment("kimi"), (), notes=notes))
+    return HostOutcome(
+        Host(name), Report(Origin("host", name), Deployment("kimi"), (), notes=notes, health=READY)
+    )
 
 
 def shown_of(*outcomes: HostOutcome[Report]) -> list[str]:

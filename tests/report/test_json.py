@@ -60,8 +60,14 @@ REPORT = {
         "id": TEXT, "fingerprint": TEXT, "started": (TEXT, NONE), "ended": (TEXT, NONE),
         "silent_ranks": [TEXT], "initiator": (FAULT, NONE), "candidates": [FAULT],
         "faults": [{"role": TEXT, **FAULT}], "diagnoses": [DIAGNOSIS],
-        "verdict": {"category": TEXT, "certainty": TEXT},
+        "verdict": {"category": TEXT, "certainty": TEXT, "basis": TEXT},
+        "families": [{
+            "family": TEXT, "category": TEXT, "title": TEXT, "weight": NUMBER, "seen": [TEXT],
+            "look": [{"summary": TEXT, "command": TEXT}],
+        }],
     }],
+    "outcome": TEXT, "health": [TEXT],
+    "suspicious": [{"source": TEXT, "number": NUMBER, "text": TEXT, "worth": NUMBER}],
     "restarts": ({"count": NUMBER, "since": TEXT, "last": TEXT, "result": TEXT, "loop": FLAG}, NONE),
     "others": [{"name": TEXT, "state": TEXT}],
     "notes": [TEXT],
@@ -123,7 +129,7 @@ def test_the_values() -> None:
     assert first["chain"][0]["link"] == "cause"
     assert [fault["role"] for fault in shown["faults"]] == ["initiator", "victim", "benign"]
     assert shown["silent_ranks"] == ["PP0", "PP1"]
-    assert shown["verdict"] == {"category": "pp-rank-assumption", "certainty": "confirmed"}
+    assert shown["verdict"] == {"category": "pp-rank-assumption", "certainty": "confirmed", "basis": "rule"}
     best = shown["diagnoses"][0]
     assert [step["result"] for step in best["evidence"]].count("missing") == 2
     assert best["evidence"][1]["excerpts"][0]["lines"][1] == {"line": 120, "text": "  x[0]", "meant": True}

@@ -100,7 +100,7 @@ def bench() -> dict[str, Any]:
 def fleet() -> dict[str, Any]:
     outcomes = [
         *(HostOutcome(Host(name), value=report()) for name in ("gpu01", "gpu02")),
-        HostOutcome(Host("gpu03"), value=replace(report(), incidents=())),
+        HostOutcome(Host("gpu03"), value=replace(report(), incidents=(), health=("it became ready",))),
         HostOutcome(Host("gpu04"), error=UnreachableError("reaching", "gpu04", "no route", "ping gpu04")),
     ]
     return cleaned(rendered_fleet.document(FleetResult(tuple(outcomes))))

@@ -238,8 +238,10 @@ def test_the_log_holds_a_consequence_alone() -> None:
 
 
 def test_nothing_happened() -> None:
-    text = printed(report(incidents=()))
-    assert text.endswith("\nNo incident: the log of the last run holds no fault.\n")
+    text = printed(report(incidents=(), health=("it became ready", "it was asked to stop")))
+    assert text.endswith(
+        "\nNo incident: the log of the last run holds no fault.\n  it became ready; it was asked to stop\n"
+    )
     assert "WHAT HAPPENED" not in text
 
 

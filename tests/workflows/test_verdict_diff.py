@@ -31,7 +31,8 @@ def test_rules_without_the_one_that_decides(place: Path) -> None:
     (flip,) = json.loads(done.stdout)["flips"]
     assert flip["name"] == f"cases/{CASE}"
     assert flip["changed"]["rule"] == {"before": None, "now": "http-port-in-use"}
-    assert flip["changed"]["category"] == {"before": "unknown", "now": "port-in-use"}
+    assert flip["changed"]["certainty"]["before"] == "possible"  # by its kind
+    assert "category" not in flip["changed"]
     assert "initiator" not in flip["changed"]
 
 

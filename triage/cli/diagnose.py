@@ -114,7 +114,7 @@ def diagnose(
     if bug_report is not None:
         _write_bug_report(report, bug_report)
     write_result(report, page)
-    raise typer.Exit(ExitCode.FOUND if report.incidents else ExitCode.OK)
+    raise typer.Exit(ExitCode.OK if report.outcome == "nothing-failed" else ExitCode.FOUND)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from triage.logs import ranks, roles
 from triage.logs.faults.fingerprint import fingerprint
 from triage.logs.faults.frames import engine_package
 from triage.logs.faults.weight import Weighed, Weight
+from triage.logs.health import health_of
 from triage.logs.model import Fault, Incident, LogReading, LogSource, Phase
 from triage.logs.run import FoundFault, LogRun
 from triage.logs.scan import NUMBER_BITS, LogScan
@@ -51,7 +52,8 @@ def told_by(sources: Sequence[LogSource]) -> LogReading:
     runs = _of_engines(runs)
     _join_kernel(runs, kernel, any(scan.active for scan in scans))
     incidents = [incident for run in runs if (incident := _incident(run)) is not None]
-    return LogReading(tuple(_numbered(incident, scans) for incident in _fold(incidents)), lost)
+    health = dict.fromkeys(said for scan in scans if scan.last for said in health_of(scan.last))
+    return LogReading(tuple(_numbered(incident, scans) for incident in _fold(incidents)), lost, tuple(health))
 
 
 def was_stopped(sources: Sequence[LogSource]) -> bool:

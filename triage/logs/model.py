@@ -127,10 +127,12 @@ class Incident:
 
 @dataclass(frozen=True)
 class LogReading:
-    """What sources tell: incidents, oldest first, and by unit the messages that journald did not keep."""
+    """What sources tell: incidents, oldest first, by unit the messages that journald did not keep, and in
+    words what shows that the last run did not fail."""
 
     incidents: tuple[Incident, ...]
     lost: Mapping[str, int]
+    health: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

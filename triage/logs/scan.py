@@ -77,6 +77,7 @@ class LogScan:
         self.kernel: list[FoundFault] = []
         self.active = False  # somebody else than the kernel and systemd spoke
         self.stopped = False  # the last run was asked to stop
+        self.last: LogRun | None = None  # the run that ended last
         self.lost: dict[str, int] = {}  # by unit, the messages that journald did not keep
         self._streams = Streams()
         self._repeats = Repeats()
@@ -250,6 +251,7 @@ class LogScan:
         """Keep a run that ended; of a restart loop the first ones, and how often they came again."""
         self.active = self.active or run.active
         self.stopped = run.stopped is not None
+        self.last = run
         if not (run.found or run.facts):
             return
         mark = (run.unit, tuple(run.found))

@@ -167,7 +167,9 @@ def _host(host: Mapping[str, Any]) -> ReportSection:
         told = f"{error['doing']} {error['to']}: {error['happened']}"
         return ReportSection("step", {}, host["name"], "failed", told)
     if not found["incidents"]:
-        return ReportSection("step", {}, host["name"], "done", "no incident")
+        unclear = found.get("outcome") == "not-recognised"
+        told = "nothing recognised" if unclear else "no incident"
+        return ReportSection("step", {}, host["name"], "skipped" if unclear else "done", told)
     verdict = found["incidents"][-1]["verdict"]
     return ReportSection("step", {}, host["name"], verdict["certainty"], verdict["category"])
 

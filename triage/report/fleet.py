@@ -29,17 +29,20 @@ def lines(fleet: FleetResult) -> Iterator[Text]:
         yield from text.lines(group.report)
         yield Text()
     without = {each.host.name: each.value for each in outcomes if each.value and not each.value.incidents}
-    healthy = [*without]
+    healthy = [name for name, report in without.items() if report.outcome == "nothing-failed"]
+    unclear = [name for name in without if name not in healthy]
     failed = [each for each in outcomes if each.error is not None]
     if healthy:
         yield Text(f"no incident: {_hosts(healthy)}", "bold green")
+    if unclear:
+        yield Text(f"nothing recognised: {_hosts(unclear)}", "bold yellow")
     yield from _notes(without)
     for each in failed:
         yield Text(f"no answer:   {safe_line(each.host.name)}: {_error(each.error)}", "bold yellow")
     ill = sum(len(group.hosts) for group in groups)
     kinds = f" ({len(groups)} different ones)" if len(groups) > 1 else ""
     yield Text(
-        f"{counted(len(outcomes), 'host')}: {ill} with an incident{kinds}, {len(healthy)} without, "
+        f"{counted(len(outcomes), 'host')}: {ill} with an incident{kinds}, {len(without)} without, "
         f"{len(failed)} without an answer",
         "bold",
     )
@@ -87,7 +90,7 @@ def status(host: Host, outcome: HostOutcome[Report]) -> str:
     if outcome.value is None:
         return _error(outcome.error)
     if not outcome.value.incidents:
-        return "no incident"
+        return "no incident" if outcome.value.outcome == "nothing-failed" else "nothing recognised"
     last = outcome.value.incidents[-1]
     fault = last.incident.initiator
     return safe_line(

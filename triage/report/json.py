@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
@@ -16,6 +16,9 @@ from triage.workflows.capture import Captured, CaseContents
 from triage.workflows.diagnose import DiagnosedIncident, Report
 from triage.workflows.replay import Replayed
 from triage.workflows.verdict_diff import Flip, parts
+
+if TYPE_CHECKING:
+    from triage.rules.families.place import PlacedFault
 
 
 def dumps(value: dict[str, Any]) -> str:
@@ -29,6 +32,9 @@ def diagnosis(report: Report) -> dict[str, Any]:
         "schema": "triage.diagnosis/1",
         "source": {"kind": report.origin.kind, "name": report.origin.name},
         "deployment": deployment(report.deployment),
+        "outcome": report.outcome,
+        "health": list(report.health),
+        "suspicious": [] if report.look is None else [asdict(line) for line in report.look.suspicious],
         "incidents": [_incident(item) for item in report.incidents],
         "restarts": None if report.restarts is None else asdict(report.restarts),
         "others": [{"name": item.name, "state": item.state} for item in report.others],
@@ -82,7 +88,24 @@ def _incident(item: DiagnosedIncident) -> dict[str, Any]:
         "facts": dict(incident.facts),
         "diagnoses": [_diagnosis(entry) for entry in item.diagnoses],
         "nearest": [asdict(near) for near in item.nearest],
-        "verdict": {"category": item.verdict.category, "certainty": item.verdict.certainty},
+        "families": [_family(placed) for placed in item.families],
+        "verdict": {
+            "category": item.verdict.category,
+            "certainty": item.verdict.certainty,
+            "basis": item.verdict.basis,
+        },
+    }
+
+
+def _family(placed: PlacedFault) -> dict[str, Any]:
+    family = placed.family
+    return {
+        "family": family.id,
+        "category": family.category,
+        "title": family.title,
+        "weight": placed.weight,
+        "seen": list(placed.seen),
+        "look": [{"summary": each.summary, "command": each.command} for each in family.look],
     }
 
 

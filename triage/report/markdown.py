@@ -62,7 +62,9 @@ def _diagnosis(part: ReportSection) -> Iterator[str]:
     yield ", ".join(code(fact) for fact in about if fact)
     yield ""
     if not document["incidents"]:
-        yield from ("No incident.", "")
+        failed = document.get("outcome") == "not-recognised"
+        yield from ("Nothing recognised: this is no proof of health." if failed else "No incident.", "")
+        yield from _list(code(line["text"]) for line in document.get("suspicious", ()))
     for incident in document["incidents"]:
         yield from _incident(incident, deployment)
 

@@ -13,6 +13,7 @@ from triage.common.commands import command
 from triage.evidence.model import Deployment, Origin
 from triage.hosts.typed_command import there
 from triage.logs.model import Fault, Frame, Incident
+from triage.report import outcome
 from triage.report.layout import layout_in_words
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
@@ -39,7 +40,9 @@ def lines(report: Report) -> Iterator[Text]:
     yield from _header(report)
     if not report.incidents:
         yield Text()
-        yield Text("No incident: the log of the last run holds no fault.", "bold green")
+        yield Text(outcome.heading(report), "bold green" if report.health else "bold yellow")
+        for reason in outcome.reasons(report):
+            yield Text(f"  {safe_line(reason, 300)}", "dim")
     for index, item in enumerate(report.incidents):
         yield Text()
         if len(report.incidents) > 1:
@@ -122,14 +125,36 @@ def _incident(item: DiagnosedIncident, report: Report) -> Iterator[Text]:
         yield from _why(causes[0], item, deployment.package_root)
         yield Text()
         yield from _remedies(causes[0], report.origin)
+    elif item.families:
+        yield from _by_kind(item)
     else:
         yield Text.assemble(("WHY  ", "bold cyan"), ("unknown: no rule explains this", "bold"))
         yield Text(f"  fingerprint {incident.fingerprint}")
+    if not causes:
         for near in item.nearest:
             yield Text(f"  near: {near.rule}, but {safe_line('; '.join(near.differs), 300)}", "dim")
     for entry in item.diagnoses:
         if entry is not (causes[0] if causes else None):
             yield _also(entry)
+
+
+def _by_kind(item: DiagnosedIncident) -> Iterator[Text]:
+    """What an incident without a rule may be by its kind, why, and what to look at next."""
+    best, *others = item.families
+    yield Text.assemble(("WHY  ", "bold cyan"), (f"possible: {best.family.title}", _CERTAINTY["possible"]))
+    yield Text(f"     no rule knows this fault; by its kind, category {best.family.category}", "dim")
+    for seen in best.seen:
+        yield Text(f"  because {safe_line(seen, 200)}")
+    for other in others[:2]:
+        if 2 * other.weight > best.weight and other.family.category != best.family.category:
+            yield Text(f"  or {other.family.category}: {other.family.title}", "dim")
+    yield Text(f"  fingerprint {item.incident.fingerprint}", "dim")
+    yield Text()
+    yield Text("WHAT TO LOOK AT NEXT", "bold cyan")
+    for number, look in enumerate(best.family.look, 1):
+        yield Text(f"  {number} {look.summary}")
+        if look.command:
+            yield Text(f"      {look.command}", "cyan")
 
 
 def _what_happened(incident: Incident, root: str) -> Iterator[Text]:

@@ -11,6 +11,8 @@ FindingKind = Literal["log", "probe", "falsifier"]
 Result = Literal["pass", "fail", "missing"]
 Outcome = Literal["confirmed", "refuted", "unproven"]
 Certainty = Literal["confirmed", "likely", "possible", "unknown"]
+Basis = Literal["rule", "family", "none"]
+"""What a verdict rests on: a rule that stands, the kind of fault that it is, or nothing."""
 RemedyKind = Literal["patch", "setting", "upgrade", "action"]
 
 
@@ -82,7 +84,8 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class IncidentVerdict:
-    """The category of an incident's root cause, and how sure that is."""
+    """The category of an incident's root cause, how sure that is, and what it rests on."""
 
     category: str
     certainty: Certainty
+    basis: Basis = "rule"

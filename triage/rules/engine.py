@@ -81,7 +81,7 @@ def verdict(incident: Incident, diagnoses: tuple[Diagnosis, ...]) -> IncidentVer
     standing = [item for item in diagnoses if _stands(item) and item.role != "benign"]
     causes = [item for item in standing if item.role == "cause"]
     if not standing:
-        return IncidentVerdict("unknown", "unknown")
+        return IncidentVerdict("unknown", "unknown", "none")
     if not causes:
         return IncidentVerdict(standing[0].category, "possible")
     best = causes[0]

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from triage.common.errors import UsageError
 from triage.evidence.discovery.containers import container_of
@@ -26,11 +26,15 @@ from triage.rules.diagnosis import Diagnosis, IncidentVerdict
 from triage.workflows.unit_record import incident_of, restarts_of, skip_of
 
 if TYPE_CHECKING:
+    from triage.logs.second_look import SecondLook
     from triage.patching.schema import Patch
+    from triage.rules.families.place import PlacedFault
     from triage.rules.nearest import Nearest
     from triage.rules.schema import Rule
     from triage.workflows.unit_record import Restarts
 
+
+RunOutcome = Literal["incident", "nothing-failed", "not-recognised"]
 
 # Rare in text, unlike the other controls, which steer terminals, and NUL, of which truncated logs are full.
 _CONTROLS = re.compile(rb"[\x01-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f]")
@@ -49,13 +53,15 @@ class Knowledge:
 class DiagnosedIncident:
     """One incident, what the rules say of it, and the verdict.
 
-    Where no rule stands, `nearest` has those that fit in part.
+    Where no rule stands, `nearest` has those that fit in part, and `families` the kinds of fault that it may
+    be, best first.
     """
 
     incident: Incident
     diagnoses: tuple[Diagnosis, ...]
     verdict: IncidentVerdict
     nearest: tuple[Nearest, ...] = ()
+    families: tuple[PlacedFault, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +77,15 @@ class Report:
     others: tuple[Deployment, ...] = ()
     restarts: Restarts | None = None
     notes: tuple[str, ...] = ()  # what could not be read, and what was cut
+    health: tuple[str, ...] = ()  # without an incident: in words, what shows that nothing failed
+    look: SecondLook | None = None  # without an incident or health: the lines that come nearest to a failure
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """Whether something failed, whether it is shown that nothing did, or neither."""
+        if self.incidents:
+            return "incident"
+        return "nothing-failed" if self.health else "not-recognised"
 
 
 def load_knowledge(rules: Iterable[Path] = (), patches: Iterable[Path] = ()) -> Knowledge:
@@ -88,6 +103,7 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     when there is no deployment, or its log cannot be read.
     """
     from triage.rules import engine
+    from triage.rules.families.place import by_family, families_of
     from triage.rules.nearest import nearest
 
     evidence = cuts = NotingCuts(evidence)
@@ -112,6 +128,11 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
     if not incidents and not logs:
         recorded = incident_of(deployment, restarts)
         incidents = (recorded,) if recorded and not was_stopped(sources) else ()
+    health = () if incidents else (*told.health, *_managed(deployment))
+    look = None
+    if not incidents and not health:
+        look = _looked_again(sources, redacted=not logs)
+        incidents = (look.incident,) if look.incident else ()
     facts = incidents[-1].facts if incidents else {}
     if skip := None if logs else skip_of(deployment):
         incidents = (*incidents, skip)
@@ -127,16 +148,43 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
             incident, deployment, evidence, tree, knowledge.rules, patches, {**unasked, **unread}
         )
         near: tuple[Nearest, ...] = ()
-        if all(item.outcome == "refuted" for item in diagnoses):
+        placed: tuple[PlacedFault, ...] = ()
+        verdict = engine.verdict(incident, diagnoses)
+        if verdict.basis == "none":
             near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
-        findings.append(DiagnosedIncident(incident, diagnoses, engine.verdict(incident, diagnoses), near))
+            placed = families_of(incident)
+            verdict = by_family(placed) or verdict
+        findings.append(DiagnosedIncident(incident, diagnoses, verdict, near, placed))
     notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
     notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
     notes += cuts.notes
     notes += [note for source in sources for note in source.notes]
     notes += [_lost(unit, count) for unit, count in told.lost.items()]
     deployment = as_it_ran(deployment, facts)
-    return Report(evidence.origin, deployment, tuple(findings), tuple(others), restarts, tuple(notes))
+    return Report(
+        evidence.origin,
+        deployment,
+        tuple(findings),
+        tuple(others),
+        restarts,
+        tuple(notes),
+        health,
+        None if findings else look,
+    )
+
+
+def _managed(deployment: Deployment) -> tuple[str, ...]:
+    """What the manager of a deployment on a host says of it, where that is no failure."""
+    if not deployment.state or deployment.state == "failed":
+        return ()
+    return (f"{deployment.manager} says that it is {deployment.state}",)
+
+
+def _looked_again(sources: Iterable[LogSource], redacted: bool) -> SecondLook:
+    from triage.logs.second_look import second_look
+
+    look = second_look([source for source in sources if not source.missing])
+    return look if redacted else redact_values(look, Redactor())
 
 
 def _lost(unit: str, count: int) -> str:

@@ -139,4 +139,4 @@ def exit_code(outcome: HostOutcome[Report]) -> int:
     """As `triage diagnose` of that host alone would have it."""
     if outcome.value is None:
         return outcome.failure
-    return ExitCode.FOUND if outcome.value.incidents else ExitCode.OK
+    return ExitCode.OK if outcome.value.outcome == "nothing-failed" else ExitCode.FOUND

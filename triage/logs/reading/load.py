@@ -10,7 +10,6 @@ import os
 import shlex
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import chain
@@ -122,6 +121,7 @@ def _bounded(stream: IO[bytes], limit: int, in_place: bool) -> tuple[Content, st
     if in_place and _is_file(stream) and not is_utf16(start):
         size = os.fstat(stream.fileno()).st_size
         return Stored(stream, min(size, limit)), "bytes" if size > limit else ""
+    import tempfile
 
     with tempfile.TemporaryFile() as spool:
         more = _copy(chain((start,), iter(lambda: stream.read(_CHUNK), b"")), spool, limit)
