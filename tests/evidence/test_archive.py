@@ -193,7 +193,7 @@ def test_something_else_is_never_replaced(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_in_a_case(asked: ScriptedHost, tmp_path: Path) -> None:
-    created, entries = list_case(written(asked, tmp_path / "case.tar.zst"))
+    created, _, entries = list_case(written(asked, tmp_path / "case.tar.zst"))
     assert created
     os, gpus = (entry for entry in entries if entry.query in ("os-release", "gpu-inventory"))
     assert (os.file, os.size, os.redacted) == (

@@ -40,6 +40,12 @@ def capture(
         typer.Option("--full", help="Read what a bug report needs besides: the whole journal, and more."),
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a case that is there.")] = False,
+    keep_prompts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-prompts", help="Keep what users asked and models answered, where it was logged."
+        ),
+    ] = False,
     format: FormatOption = Format.TEXT,
     rules: RulesOption = None,
     *,
@@ -58,7 +64,7 @@ def capture(
     reached = reach.host(host)
     unit = unit or reached.settings.unit
     with (
-        reach.evidence(reached) as evidence,
+        reach.evidence(reached, keep_prompts) as evidence,
         console.working(f"reading {host}"),
     ):
         case = capture.capture(

@@ -128,12 +128,13 @@ class Reach:
                 connection.close()
 
     @contextmanager
-    def evidence(self, host: Host) -> Iterator[LiveEvidence]:
+    def evidence(self, host: Host, keep_prompts: bool = False) -> Iterator[LiveEvidence]:
         """Evidence from the host, redacted where it enters."""
         from triage.evidence.live import LiveEvidence
+        from triage.evidence.redaction.redactor import Redactor
 
         with self.connection(host) as connection:
-            yield LiveEvidence(connection)
+            yield LiveEvidence(connection, Redactor(keep_prompts))
 
 
 def load_hosts(given: Path | None) -> Inventory:

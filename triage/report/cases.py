@@ -30,6 +30,8 @@ def lines(case: CaseContents) -> Iterator[Text]:
     )
     for entry in answered:
         yield Text(safe_line(f"  {entry.size:10} {entry.query} {entry.about}".rstrip() + _remarks(entry)))
+    if case.prompts_kept:
+        yield Text("what users asked and models answered was kept (--keep-prompts)", "yellow")
     missing = [entry for entry in case.entries if not entry.file]
     if missing:
         yield Text("missing:")

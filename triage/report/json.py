@@ -236,5 +236,6 @@ def case(contents: CaseContents) -> dict[str, Any]:
     return {
         "schema": "triage.case-contents/1",
         "created": contents.created,
+        "prompts_kept": contents.prompts_kept,
         "entries": [vars(entry) for entry in contents.entries],
     }

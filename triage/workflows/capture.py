@@ -59,6 +59,7 @@ class CaseContents:
 
     name: str
     created: str
+    prompts_kept: bool
     entries: tuple[CaseEntry, ...]
 
 

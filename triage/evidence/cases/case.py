@@ -40,12 +40,12 @@ from triage.evidence.cases import archive
 from triage.evidence.catalogue import HostName
 from triage.evidence.live import LiveEvidence
 from triage.evidence.recorded import Case, Recorded
-from triage.evidence.redaction.anonymity import Anonymiser, host_names, users_in
+from triage.evidence.redaction.anonymity import Anonymiser, host_names, hosts_in, users_in
 from triage.logs.model import LogSource
 
 MANIFEST = "manifest.json"
 SCHEMA = "triage.case/1"
-MINOR = 1  # 1: `size`, `redacted`
+MINOR = 2  # 1: `size`, `redacted`; 2: `prompts_kept`
 ANSWERS = "answers"
 LOG = "log"
 AGAIN = "triage capture HOST -o DIR"
@@ -53,7 +53,7 @@ LEFT_OUT = "left out: the case was captured without program text"
 SUBJECTS = ("unit", "path", "python", "program", "pid")  # the field of a query that names its file
 MAX_MANIFEST = 64 * 1024 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes
-_PLACEHOLDER = re.compile(r"<(token|user|host|address)-[0-9]{1,9}>")
+_PLACEHOLDER = re.compile(r"<(token|prompt|user|host|address|email|mac)-[0-9]{1,9}>")
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class _Manifest(BaseModel):
     minor: int = 0
     created: str
     unit: str = ""
+    prompts_kept: bool = False
     log: _Log | None = None
     answers: tuple[_Answer, ...]
 
@@ -127,7 +128,7 @@ def write_case(
         case.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{case.name}-", dir=case.parent) as scratch:
             built = Path(scratch) / "new"
-            _write_bundle(built, recorded, unit, log, created)
+            _write_bundle(built, recorded, unit, log, created, evidence.redactor.keeps_prompts)
             if archive.is_archive(case):
                 archive.pack(built, case)
                 return
@@ -168,9 +169,9 @@ def is_one(path: str) -> bool:
     return os.path.isfile(path if archive.is_archive(Path(path)) else os.path.join(path, MANIFEST))
 
 
-def list_case(case: Path) -> tuple[str, tuple[CaseEntry, ...]]:
-    """Return when a case was captured, and what its manifest says about each query. Raises as `read_case`
-    does.
+def list_case(case: Path) -> tuple[str, bool, tuple[CaseEntry, ...]]:
+    """Return when a case was captured, whether prompts were kept in it, and what its manifest says about each
+    query. Raises as `read_case` does.
     """
     with archive.opened(case) as directory:
         manifest = _manifest_of_all(directory)
@@ -190,7 +191,7 @@ def list_case(case: Path) -> tuple[str, tuple[CaseEntry, ...]]:
             log = manifest.log
             size = len(_read_file(directory, LOG, log.sha256, "log"))
             told.append(CaseEntry("log", log.name, "", LOG, size, "", log.partial, log.redacted))
-        return manifest.created, tuple(told)
+        return manifest.created, manifest.prompts_kept, tuple(told)
 
 
 def _question(key: str) -> tuple[str, str]:
@@ -213,11 +214,12 @@ def _anonymous(
     """Return the answers without names, and the keys too, so that a replay asks the same queries."""
     recorded = evidence.recorded
     own_name = evidence.ask(HostName()).value or ""
-    hosts = {*host_names(own_name), *host_names(evidence.origin.name)}
-    anonymiser = Anonymiser(evidence.redactor, users_in(recorded), hosts)
+    said = evidence.redactor.redact(bytes(log.data).decode("utf-8", "surrogateescape")) if log else ""
+    everything = (*recorded, Recorded("log", "", said))
+    hosts = {*host_names(own_name), *host_names(evidence.origin.name), *hosts_in(everything)}
+    anonymiser = Anonymiser(evidence.redactor, users_in(everything), hosts)
     text = anonymiser.text
     if log is not None:
-        said = evidence.redactor.redact(bytes(log.data).decode("utf-8", "surrogateescape"))
         log = replace(log, name=text(log.name), data=text(said).encode("utf-8", "surrogateescape"))
     return (
         tuple(
@@ -241,7 +243,7 @@ def _without_source(recorded: Recorded) -> Recorded:
 
 
 def _write_bundle(
-    built: Path, recorded: Iterable[Recorded], unit: str, log: LogSource | None, created: str
+    built: Path, recorded: Iterable[Recorded], unit: str, log: LogSource | None, created: str, prompts: bool
 ) -> None:
     built.mkdir(mode=0o700)
     (built / ANSWERS).mkdir(mode=0o700)
@@ -277,7 +279,13 @@ def _write_bundle(
             redacted=_redacted(said.decode("utf-8", "replace")),
         )
     manifest = _Manifest(
-        schema=SCHEMA, minor=MINOR, created=created, unit=unit, log=told, answers=tuple(answers)
+        schema=SCHEMA,
+        minor=MINOR,
+        created=created,
+        unit=unit,
+        prompts_kept=prompts,
+        log=told,
+        answers=tuple(answers),
     )
     text = manifest.model_dump_json(by_alias=True, indent=1, exclude_defaults=True)
     _write(built / MANIFEST, f"{text}\n".encode())

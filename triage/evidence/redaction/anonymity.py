@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from triage.common.json import parse_json
 from triage.engines import ENGINES
 from triage.evidence.recorded import Recorded
+from triage.evidence.redaction.identities import emails, hardware_addresses, hosts_named, users_named
 from triage.evidence.redaction.named_secrets import Span
 from triage.evidence.redaction.redactor import Redactor
 
@@ -111,18 +112,29 @@ class Anonymiser:
         for kind, name, pattern in self._names:
             if name in text:
                 text = self._redactor.replace(text, (match.span() for match in pattern.finditer(text)), kind)
-        return self._redactor.replace(text, _addresses(text), "address")
+        for kind, found in (("email", emails), ("mac", hardware_addresses), ("address", _addresses)):
+            text = self._redactor.replace(text, found(text), kind)
+        return text
 
 
 def users_in(recorded: Iterable[Recorded]) -> Iterator[str]:
-    """Return the user names in the evidence: from home directories, units and owners of processes."""
+    """Return the user names in the evidence: from home directories, units, logins and owners of processes."""
     for each in recorded:
         text = each.text or ""
         for pattern in (_HOME, _UNIT_USER):
             for match in pattern.finditer(text):
                 yield match[1]
+        yield from users_named(text)
         if each.key.startswith("processes "):
             yield from _owners(text)
+
+
+def hosts_in(recorded: Iterable[Recorded]) -> Iterator[str]:
+    """Return the names of machines in the evidence, also of others than its own."""
+    for each in recorded:
+        if not each.source:
+            for name in hosts_named(each.text or ""):
+                yield from host_names(name)
 
 
 def host_names(name: str) -> tuple[str, ...]:

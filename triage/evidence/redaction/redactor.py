@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from triage.evidence.redaction.conversations import in_conversations, without_tokens
 from triage.evidence.redaction.named_secrets import (
     LONG,
     MAX_SECRET,
@@ -70,15 +71,21 @@ _CRUMB = re.compile(rf"[; \t]{{0,4}}[^\s=;,\"'\\<>]{{1,256}}=([^\s;,\"'\\<>]{{0,
 
 
 class Redactor:
-    """Replaces secrets, and keeps the mapping from values to placeholders."""
+    """Replaces secrets and conversations, and keeps the mapping from values to placeholders."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_prompts: bool = False) -> None:
+        self.keeps_prompts = keep_prompts
         self._placeholders: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
     def redact(self, text: str, source: bool = False) -> str:
-        """`text` without secrets. In program text (`source`) only unmistakable shapes are replaced:
-        `token = get_token()` is code there, and must stay what it is."""
+        """`text` without secrets, and unless they are kept without what users asked and models answered.
+
+        In program text (`source`) only unmistakable shapes are replaced: `token = get_token()` is code there,
+        and must stay what it is.
+        """
+        if not (source or self.keeps_prompts):
+            text = without_tokens(self.replace(text, in_conversations(text), "prompt"))
         spans = [*_shapes(text), *in_blocks(text)]
         if not source:
             spans += [*announced(text), *of_services(text), *_placed(text), *_in_urls(text)]
