@@ -10,8 +10,9 @@ from pathlib import Path
 TRIAGE = Path(__file__).parents[1] / "triage"
 ROOMS = (
     *("triage", "triage.common", "triage.remote", "triage.engines", "triage.logs", "triage.hosts"),
-    *("triage.evidence", "triage.patching", "triage.rules", "triage.scan", "triage.verify"),
-    *("triage.playbook", "triage.workflows", "triage.rules.authoring", "triage.report", "triage.cli"),
+    *("triage.evidence", "triage.patching", "triage.rules", "triage.explain", "triage.scan"),
+    *("triage.verify", "triage.playbook", "triage.workflows", "triage.rules.authoring", "triage.report"),
+    "triage.cli",
     "triage.__main__",
 )
 """Every room, after all those that it may import; "triage" is the version alone."""

@@ -27,6 +27,7 @@ from triage.cli import (
     run,
     scan,
     verify,
+    why,
 )
 from triage.common.errors import DEFECT, INTERRUPTED, TriageError
 
@@ -54,6 +55,7 @@ app.command()(replay.replay)
 app.command()(run.run)
 app.command()(report.report)
 app.command()(explain.explain)
+app.command()(why.why)
 app.add_typer(rules.app, name="rules")
 app.command()(policy.policy)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,6 +65,17 @@ def diagnose(
     format: FormatOption = Format.TEXT,
     page: ReportOption = None,
     rules: RulesOption = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The engine's source (package, environment or checkout), to explain what no rule knows.",
+            show_default=False,
+        ),
+    ] = None,
+    without_rules: Annotated[
+        bool, typer.Option("--without-rules", help="Ask no rule: only the kind of fault, and the source.")
+    ] = False,
     *,
     reach: Reach,
     forks: ForksOption = FORKS,
@@ -87,6 +99,8 @@ def diagnose(
         )
     hosts = reach.hosts()
     known = knowledge(rules)
+    if without_rules:
+        known = replace(known, rules=())
     if host is not None and hosts.is_several(host):
         if log or bug_report:
             wrong = "a log and a bug report are of one host"
@@ -98,9 +112,10 @@ def diagnose(
 
         recorded = read_case(case)
         logs = () if recorded.log is None else (recorded.log,)
-        report = diagnose.diagnose(RecordedEvidence(recorded), known, unit or recorded.unit, *logs)
+        unit = unit or recorded.unit
+        report = diagnose.diagnose(RecordedEvidence(recorded), known, unit, *logs, source=source)
     elif host is None:
-        report = diagnose.diagnose(LogEvidence(log or ""), known, unit, *logs)
+        report = diagnose.diagnose(LogEvidence(log or ""), known, unit, *logs, source=source)
     else:
         (one,) = hosts.select(host)
         with (
@@ -108,7 +123,8 @@ def diagnose(
             reach.evidence(one) as evidence,
             console.working(f"reading {host}"),
         ):
-            report = diagnose.diagnose(evidence, known, unit or one.settings.unit, *logs)
+            unit = unit or one.settings.unit
+            report = diagnose.diagnose(evidence, known, unit, *logs, source=source)
     report = next_command.in_report(report)
     console.show(report, format)
     if bug_report is not None:

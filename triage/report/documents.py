@@ -24,6 +24,7 @@ PLAIN = (  # those that are shown as tables
     *("triage.hosts/1", "triage.hosts-check/1", "triage.links/1", "triage.history/1", "triage.capture/1"),
     *("triage.case-contents/1", "triage.timeline/1", "triage.records/1", "triage.replay/1"),
     *("triage.rules/1", "triage.rules-matrix/1", "triage.run-check/1", "triage.scan/1", "triage.policy/1"),
+    "triage.why/1",
 )
 
 Kind = Literal["diagnosis", "patch", "verification", "bench", "step", "plain"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from triage.evidence.model import Deployment
 from triage.logs.model import Fault, Frame, Incident
+from triage.report import explained
 from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
 from triage.verify.model import Verification
 from triage.workflows.capture import Captured, CaseContents
@@ -88,6 +89,7 @@ def _incident(item: DiagnosedIncident) -> dict[str, Any]:
         "facts": dict(incident.facts),
         "diagnoses": [_diagnosis(entry) for entry in item.diagnoses],
         "nearest": [asdict(near) for near in item.nearest],
+        "explained": None if item.explained is None else explained.parts(item.explained),
         "families": [_family(placed) for placed in item.families],
         "verdict": {
             "category": item.verdict.category,

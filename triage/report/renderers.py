@@ -48,6 +48,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
     "triage.workflows.rules.RuleList": {LINES: "rules.list_lines", "json": "rules.list_document"},
     "triage.workflows.rules.ExplainedRule": {LINES: "rules.rule_lines", "json": "rules.rule_document"},
     "triage.workflows.rules.RulesMatrix": {LINES: "rules.matrix_lines", "json": "rules.matrix_document"},
+    "triage.explain.model.Explained": {LINES: "explained.lines", "json": "explained.document"},
     "triage.playbook.model.Result": {LINES: "playbook.run_lines", "json": "playbook.run_document"},
     "triage.playbook.waves.RollOut": {LINES: "playbook.rollout_lines", "json": "playbook.rollout_document"},
     "triage.playbook.plan.PlannedRun": {LINES: "playbook.plan_lines", "json": "playbook.plan_document"},

@@ -13,7 +13,7 @@ from triage.common.commands import command
 from triage.evidence.model import Deployment, Origin
 from triage.hosts.typed_command import there
 from triage.logs.model import Fault, Frame, Incident
-from triage.report import outcome
+from triage.report import explained, outcome
 from triage.report.layout import layout_in_words
 from triage.report.safe import safe_line
 from triage.rules.diagnosis import CheckResult, Diagnosis, EvidenceTable, Excerpt, Remedy
@@ -133,6 +133,10 @@ def _incident(item: DiagnosedIncident, report: Report) -> Iterator[Text]:
     if not causes:
         for near in item.nearest:
             yield Text(f"  near: {near.rule}, but {safe_line('; '.join(near.differs), 300)}", "dim")
+    if item.explained is not None:
+        yield Text()
+        yield Text("WHY, FROM THE SOURCE", "bold cyan")
+        yield from explained.lines(item.explained)
     for entry in item.diagnoses:
         if entry is not (causes[0] if causes else None):
             yield _also(entry)

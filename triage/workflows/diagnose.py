@@ -26,6 +26,7 @@ from triage.rules.diagnosis import Diagnosis, IncidentVerdict
 from triage.workflows.unit_record import incident_of, restarts_of, skip_of
 
 if TYPE_CHECKING:
+    from triage.explain.model import Explained
     from triage.logs.second_look import SecondLook
     from triage.patching.schema import Patch
     from triage.rules.families.place import PlacedFault
@@ -53,8 +54,8 @@ class Knowledge:
 class DiagnosedIncident:
     """One incident, what the rules say of it, and the verdict.
 
-    Where no rule stands, `nearest` has those that fit in part, and `families` the kinds of fault that it may
-    be, best first.
+    Where no rule stands, `nearest` has those that fit in part, `families` the kinds of fault that it may be,
+    best first, and `explained` what the engine's source says of it.
     """
 
     incident: Incident
@@ -62,6 +63,7 @@ class DiagnosedIncident:
     verdict: IncidentVerdict
     nearest: tuple[Nearest, ...] = ()
     families: tuple[PlacedFault, ...] = ()
+    explained: Explained | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +98,18 @@ def load_knowledge(rules: Iterable[Path] = (), patches: Iterable[Path] = ()) -> 
     return Knowledge(load_rules(rules), load_patches(patches))
 
 
-def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: LogSource) -> Report:
+def diagnose(
+    evidence: Evidence,
+    knowledge: Knowledge,
+    unit: str = "",
+    *logs: LogSource,
+    source: Path | None = None,
+) -> Report:
     """Find the deployment, read its last run, and explain it.
 
-    With `logs` the records come from there and everything else from the evidence. Raises TriageError
-    when there is no deployment, or its log cannot be read.
+    With `logs` the records come from there and everything else from the evidence. `source` is a directory
+    with the engine's source, to be read instead of the host's where no rule stands. Raises TriageError when
+    there is no deployment, or its log cannot be read.
     """
     from triage.rules import engine
     from triage.rules.families.place import by_family, families_of
@@ -149,12 +158,14 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         )
         near: tuple[Nearest, ...] = ()
         placed: tuple[PlacedFault, ...] = ()
+        reason: Explained | None = None
         verdict = engine.verdict(incident, diagnoses)
         if verdict.basis == "none":
             near = nearest(incident, knowledge.rules, {item.rule for item in diagnoses})
             placed = families_of(incident)
             verdict = by_family(placed) or verdict
-        findings.append(DiagnosedIncident(incident, diagnoses, verdict, near, placed))
+            reason = _explained(incident, deployment, evidence, tree, source, sources)
+        findings.append(DiagnosedIncident(incident, diagnoses, verdict, near, placed, reason))
     notes = [f"the {name} could not be read: {why}" for name, why in unread.items()]
     notes += [f"{log.name} was cut by its limit in {log.partial}" for log in logs if log.partial]
     notes += cuts.notes
@@ -171,6 +182,19 @@ def diagnose(evidence: Evidence, knowledge: Knowledge, unit: str = "", *logs: Lo
         health,
         None if findings else look,
     )
+
+
+def _explained(
+    incident: Incident,
+    deployment: Deployment,
+    evidence: Evidence,
+    tree: EvidenceTree,
+    source: Path | None,
+    logs: Iterable[LogSource],
+) -> Explained | None:
+    from triage.workflows.explaining import explained
+
+    return explained(incident, deployment, evidence, tree, source, logs)
 
 
 def _managed(deployment: Deployment) -> tuple[str, ...]:
