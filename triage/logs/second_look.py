@@ -45,8 +45,11 @@ QUIET = ("INFO", "DEBUG", "TRACE", "NOTICE")
 
 @dataclass(frozen=True)
 class SuspiciousLine:
-    """A line that looks like a failure; `worth` is 3 for one that says what failed, 2 for one that says that
-    something did, 1 for one that only has a word of it, at a level that speaks against it."""
+    """A line that looks like a failure.
+
+    `worth` is 4 where it says that something failed and what, 3 where it says what, 2 where it says that
+    something did, and 1 at a level that speaks against it.
+    """
 
     source: str
     number: int
@@ -83,7 +86,7 @@ def second_look(sources: Sequence[LogSource]) -> SecondLook:
                 seen.append((worth, SuspiciousLine(source.name, line.number, message[:300], worth), found))
     best = max((worth for worth, *_ in seen), default=0)
     suspicious = sorted((each for _, each, _ in seen), key=lambda each: -each.worth)[:3]
-    if best < 2 or (best == 2 and read - at[2] > BEHIND):
+    if best < 2 or (best < 4 and read - max(at.get(worth, 0) for worth in (2, 3)) > BEHIND):
         return SecondLook(read, None, tuple(suspicious))
     faults = tuple(fault for worth, _, fault in seen if worth >= 2)
     first = next(fault for worth, _, fault in seen if worth == best)
@@ -152,16 +155,16 @@ def _worth(line: Line, message: str) -> int:
         return 0
     serious = line.level in SERIOUS
     if _is_exception(message):
-        worth = 3
+        worth = 4
     else:
         said = words["concrete"].search(message)
         if said is not None and quoted_at(message, said.start()) and not serious:
             said = None
         reported = words["reported"].search(message) is not None
-        worth = 3 if said and (serious or reported) else 2 if said or serious or reported else 0
+        worth = 4 if said and (serious or reported) else 3 if said else 2 if serious or reported else 0
     if line.level in QUIET or line.level.startswith("WARN"):
         return min(worth, 1)
-    is_information = line.head and not line.level and worth < 3  # an engine that names no level
+    is_information = line.head and not line.level and worth < 4  # an engine that names no level
     return min(worth, 1) if is_information else worth
 
 

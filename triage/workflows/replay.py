@@ -222,6 +222,10 @@ def compare(expected: Expected, report: diagnose.Report, named: Container[int] =
     ]
     if expected.undecided:
         asked.append(("initiator", _text(fault), "undecided"))
+    elif fault is None and len(incident.candidates) == 1 and expected.initiator is not None:
+        told_only = _text(incident.candidates[0])  # what a reader is shown, though it cannot be the cause
+        if not names_fault(expected.initiator, told_only):
+            yield Difference("initiator", f"is {told_only[:200]!r}, expected {expected.initiator!r}")
     elif fault is None:
         told = (expected.initiator, expected.initiator_line, expected.type, expected.frame, expected.ranks)
         asked.append(("initiator", "undecided", next((each for each in told if each), None)))
