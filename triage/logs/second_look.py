@@ -164,7 +164,7 @@ def _worth(line: Line, message: str) -> int:
         worth = 4 if said and (serious or reported) else 3 if said else 2 if serious or reported else 0
     if line.level in QUIET or line.level.startswith("WARN"):
         return min(worth, 1)
-    is_information = line.head and not line.level and worth < 4  # an engine that names no level
+    is_information = line.head and not (line.level or line.kernel) and worth < 4  # an engine that names no level
     return min(worth, 1) if is_information else worth
 
 
