@@ -84,10 +84,12 @@ def test_a_users_words_are_read_and_a_log_with_them_has_an_incident(
     (tmp_path / "config" / "triage" / "config.yaml").write_text(f"lines: [{tmp_path / 'lines'}]\n")
     (tmp_path / "server.log").write_text("starting\nacme: upstream lost: gpu01\n")
     log = str(tmp_path / "server.log")
-    assert triage("diagnose", "--log", log).returncode == 0
+    guessed = triage("diagnose", "--log", log)
+    assert (guessed.returncode, "no line of a program is known for it" in guessed.stdout) == (1, True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     told = triage("diagnose", "--log", log)
     assert (told.returncode, "upstream lost: gpu01" in told.stdout) == (1, True), told.stderr
+    assert "no line of a program is known for it" not in told.stdout
 
 
 def test_entries_are_the_same_kept_or_read_and_a_damaged_file_is_read_anew(

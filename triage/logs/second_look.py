@@ -164,8 +164,9 @@ def _worth(line: Line, message: str) -> int:
         worth = 4 if said and (serious or reported) else 3 if said else 2 if serious or reported else 0
     if line.level in QUIET or line.level.startswith("WARN"):
         return min(worth, 1)
-    is_information = line.head and not (line.level or line.kernel) and worth < 4  # an engine that names no level
-    return min(worth, 1) if is_information else worth
+    # what an engine says without naming a level is information
+    is_information = line.head and not (line.level or line.kernel)
+    return min(worth, 1) if is_information and worth < 4 else worth
 
 
 def _is_exception(message: str) -> bool:
