@@ -75,6 +75,15 @@ def test_the_command_for_a_line(root: Path) -> None:
     assert (told["schema"], told["ends"][0]["name"]) == ("triage.why/1", "--kv-cache-dtype")
 
 
+@pytest.mark.parametrize("words", [("--source", "/nowhere"), ("--source", "/tmp")])
+def test_a_source_without_an_engine_is_refused_before_anything_is_read(
+    root: Path, words: tuple[str, str]
+) -> None:
+    (root / "log").write_bytes(bytes(log(root).data))
+    done = triage("diagnose", "--log", str(root / "log"), *words)
+    assert (done.returncode, "looking for an engine in" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("place", ["x.py", "x.py:0x", "nowhere.py:3", "sglang/srt/layer.py:2", "a.txt:3"])
 def test_what_is_no_place_is_refused(root: Path, place: str) -> None:
     with pytest.raises(UsageError) as caught:

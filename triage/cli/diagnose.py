@@ -86,6 +86,7 @@ def diagnose(
     greatest of theirs.
     """
     from triage.evidence.recorded import LogEvidence, RecordedEvidence
+    from triage.patching.trees import find_root
     from triage.workflows import diagnose
 
     require_suffix(page)
@@ -99,11 +100,13 @@ def diagnose(
         )
     hosts = reach.hosts()
     known = knowledge(rules)
+    if source is not None:
+        find_root(source)  # what cannot be read is told before anything else is
     if without_rules:
         known = replace(known, rules=())
     if host is not None and hosts.is_several(host):
-        if log or bug_report:
-            wrong = "a log and a bug report are of one host"
+        if log or bug_report or source:
+            wrong = "a log, a bug report and a source are of one host"
             raise UsageError("diagnosing", host, wrong, command("diagnose HOST --log FILE"))
         raise typer.Exit(_diagnose_all(hosts.select(host), known, unit, format, forks, reach, page))
     logs = given_logs(log, log_format)
