@@ -68,3 +68,12 @@ def test_no_room_imports_a_later_one() -> None:
         if ROOMS.index(room(other)) > ROOMS.index(room(module))
     ]
     assert upward == []
+
+
+def test_a_name_of_a_class_means_one_thing() -> None:
+    found: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

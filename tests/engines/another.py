@@ -7,12 +7,20 @@ from types import MappingProxyType
 import pytest
 
 import triage.engines as engines
-from triage.engines.engine import Command, Engine, Log, Processes, ReadyLine, Requests, VersionLine
+from triage.engines.engine import (
+    Engine,
+    Log,
+    ReadyLine,
+    RequestCounters,
+    ServerCommand,
+    ServerProcesses,
+    VersionLine,
+)
 
 ANOTHER = Engine(
     name="another",
     title="Another",
-    command=Command(
+    command=ServerCommand(
         programs=("another-server",),
         aliases=MappingProxyType({"m": "model", "c": "ctx-size"}),
         default_port=8080,
@@ -23,8 +31,8 @@ ANOTHER = Engine(
         versions=(VersionLine(r"another: build = ([\w.]{1,60})", "another: build", is_own=True),),
         ready=(ReadyLine("another serves at"),),
     ),
-    processes=Processes(kernel_names=("another-server",)),
-    requests=Requests(paths=("/metrics",), gauges=("another:requests",)),
+    processes=ServerProcesses(kernel_names=("another-server",)),
+    requests=RequestCounters(paths=("/metrics",), gauges=("another:requests",)),
 )
 engines.ENGINES = MappingProxyType({**engines.ENGINES, "another": ANOTHER})
 

@@ -11,10 +11,17 @@ import pytest
 from triage.engines import engine
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
-LINES = (engine.VersionLine, engine.LogFact, engine.Phase, engine.ReadyLine)
+LINES = (engine.VersionLine, engine.LogFact, engine.PhaseWords, engine.ReadyLine)
 PARTS = (
-    *(engine.Engine, engine.Command, engine.Package, engine.Environment, engine.Log, engine.Processes),
-    *(engine.Requests, engine.Drain, engine.Benchmark, engine.Pipeline),
+    *(
+        engine.Engine,
+        engine.ServerCommand,
+        engine.Package,
+        engine.Environment,
+        engine.Log,
+        engine.ServerProcesses,
+    ),
+    *(engine.RequestCounters, engine.Drain, engine.Benchmark, engine.Pipeline),
 )
 
 

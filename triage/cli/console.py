@@ -1,4 +1,4 @@
-"""Where output goes: results on stdout, progress and errors on stderr, colour on a terminal only."""
+"""Prints results on stdout, progress and errors on stderr, with colour only on a terminal."""
 
 from __future__ import annotations
 

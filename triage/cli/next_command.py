@@ -46,7 +46,7 @@ def given(*names: str) -> list[str]:
 
 
 def reaching(next: Next) -> Next:
-    """The same, with this command's options of the connection where it is a command for a host."""
+    """Return a command with this call's connection options, if it is a command for a host."""
     return next.reaching(given(*CONNECTION)) if isinstance(next, NextCommand) else next
 
 

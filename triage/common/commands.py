@@ -23,7 +23,7 @@ class NextCommand:
         return ("triage", *self.verb, *filter(None, (self.host,)), *self.arguments)
 
     def reaching(self, options: Iterable[str]) -> NextCommand:
-        """The same command with the options of a connection behind the host; itself where it names none."""
+        """Return the command with a connection's options behind its host, or as it is if it has none."""
         return replace(self, arguments=(*options, *self.arguments)) if self.host else self
 
     def plus(self, *arguments: str) -> NextCommand:

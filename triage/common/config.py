@@ -29,7 +29,7 @@ class Config:
 
 
 def config_path() -> Path:
-    """Where the file is, or would be."""
+    """Return where the file is, or would be."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path.home() / ".config"  # the XDG specification
     return base / "triage" / "config.yaml"

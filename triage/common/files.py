@@ -62,7 +62,7 @@ def read_plain(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def read_all(file: BinaryIO, limit: int) -> bytes:
-    """As `read_plain`, of a file that is open; bit by bit, as to ask for many bytes takes their memory."""
+    """Read an open file as `read_plain` does, in pieces: asking for many bytes takes their memory."""
     size = os.fstat(file.fileno()).st_size
     parts, left = [], limit + 1 if size <= limit else 0
     while left > 0 and (part := file.read(min(left, 1 << 20))):
@@ -124,7 +124,7 @@ def create(path: str | os.PathLike[str], mode: int = 0o600) -> int:
 
 
 def resolved(path: Path) -> Path:
-    """Where a path leads to that is written to. Raises OSError where a link on the way is another user's.
+    """Return where a path to be written leads. Raises OSError if a link on the way is another user's.
 
     Root's links count as one's own. What this process was given open stays as it is.
     """
@@ -168,5 +168,5 @@ def _remove(temporary: str) -> None:
 
 
 def name_for(what: str, host: str) -> str:
-    """Of what is kept of something on a host, without an ending: no name leads out of a directory."""
+    """Return a file name, without ending, for what is kept of a host: it leads out of no directory."""
     return f"{quote(what, safe='')}@{quote(host, safe='')}"

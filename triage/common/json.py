@@ -32,7 +32,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _check_size(data: bytes) -> None:
-    """Before it is read. What stands in strings counts only where a first look finds too much."""
+    """Check the size before anything is read. Strings count only if a first look finds too much."""
     for _ in range(2):
         if data.count(b"[") + data.count(b"{") <= MAX_CONTAINERS and data.count(b",") <= MAX_VALUES:
             return

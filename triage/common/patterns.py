@@ -51,7 +51,7 @@ def _literals(items: Sequence[Item]) -> int:
 
 
 def _faults(items: list[Item], anchored: bool) -> Iterator[str]:
-    """Of one sequence and of the alternatives in it."""
+    """Yield the faults of one sequence and of the alternatives in it."""
     flat = list(_flat(items))
     anchored = anchored or (bool(flat) and str(flat[0][0]) == "AT" and "BEGINNING" in str(flat[0][1]))
     for index, (op, argument) in enumerate(flat):
@@ -129,7 +129,7 @@ def _first(items: list[Item]) -> Characters:
 
 
 def _ways(flat: list[Item]) -> int:
-    """In how many ways the repetitions of a sequence can share out what more than one of them can take."""
+    """Return in how many ways the repetitions of a sequence can share what several of them can take."""
     worst = ways = 1
     before, previous = frozenset[int](), -1
     for index, (op, argument) in enumerate(flat):
@@ -227,7 +227,7 @@ def _characters(item: Item) -> Characters:
 
 
 def _member(item: Item) -> Characters:
-    """Of a set in brackets."""
+    """Return the characters that a set in brackets stands for."""
     name, argument = str(item[0]), item[1]
     if name == "LITERAL":
         return frozenset((_known(argument),))

@@ -10,7 +10,7 @@ _reading = Lock()
 
 
 def parse_python(text: str | bytes) -> ast.Module:
-    """As `ast.parse`, without warnings. Raises SyntaxError, ValueError, RecursionError or MemoryError.
+    """Parse without warnings. Raises SyntaxError, ValueError, RecursionError or MemoryError.
 
     One at a time: the interpreter keeps one count of how deep it is for all threads (up to Python 3.12 a
     SystemError now and then, `AST constructor recursion depth mismatch`), and one list of warnings.

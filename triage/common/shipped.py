@@ -1,4 +1,4 @@
-"""Where the data that ships with the product lies: `patches`, `playbooks`."""
+"""Finds the data that ships with the product: `patches`, `playbooks`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _nothing() -> Mapping[Any, str]:
 
 
 @dataclass(frozen=True)
-class Command:
+class ServerCommand:
     """How its server is started. Flags are long names without dashes, with `-` for `_`.
 
     A module or program starts the server where the `subcommand` follows it, or by itself where there is none.
@@ -90,7 +90,7 @@ class LogFact:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseWords:
     """A step of a start. Of many ranks the first to begin and the last to end it set its time.
 
     A line announces it that holds one of `lines`, and `pattern` where that is given.
@@ -131,7 +131,7 @@ class Log:
     )  # an argument as it is logged -> the fact that it is
     versions: tuple[VersionLine, ...] = ()
     facts: tuple[LogFact, ...] = ()
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[PhaseWords, ...] = ()
     ready: tuple[ReadyLine, ...] = ()
     serving: tuple[str, ...] = ()  # beginnings of lines that it logs while it works on requests
     answered: tuple[str, str] | None = None  # what is in, and ends, the line of a request that was answered
@@ -139,7 +139,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Processes:
+class ServerProcesses:
     """What its processes are called."""
 
     titles: tuple[str, ...] = ()  # beginnings of process titles, behind which name and ranks stand
@@ -149,8 +149,8 @@ class Processes:
 
 
 @dataclass(frozen=True)
-class Requests:
-    """Where it tells how many requests it has."""
+class RequestCounters:
+    """How an engine tells how many requests it has."""
 
     paths: tuple[str, ...] = ()  # of its interface, the best first
     gauges: tuple[str, ...] = ()  # metrics of /metrics whose sum it is
@@ -205,12 +205,12 @@ class Engine:
     name: str  # as rules, results and options call it
     title: str = ""  # as people write it
     tracker: str = "the engine's tracker"  # where its problems are reported
-    command: Command = Command()
+    command: ServerCommand = ServerCommand()
     package: Package = Package()
     environment: Environment = Environment()
     log: Log = Log()
-    processes: Processes = Processes()
-    requests: Requests = Requests()
+    processes: ServerProcesses = ServerProcesses()
+    requests: RequestCounters = RequestCounters()
     drain: Drain = Drain()
     benchmark: Benchmark | None = None
     pipeline: Pipeline | None = None

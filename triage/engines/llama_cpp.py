@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from triage.engines.engine import (
-    Command,
     Engine,
     Environment,
     Log,
     LogFact,
-    Phase,
-    Processes,
+    PhaseWords,
     ReadyLine,
-    Requests,
+    RequestCounters,
+    ServerCommand,
+    ServerProcesses,
     VersionLine,
 )
 
-_COMMAND = Command(
+_COMMAND = ServerCommand(
     programs=("llama-server",),
     aliases=MappingProxyType(
         {
@@ -65,11 +65,11 @@ _LOG = Log(
         LogFact("context_length", "n_ctx_slot = ", r"n_ctx_slot = (\d{1,9})"),
     ),
     phases=(
-        Phase(_LOADING, ("loading model '", "main: loading model")),
-        Phase("loading model tensors", ("loading model tensors, this can take a while",)),
-        Phase("constructing llama_context", ("constructing llama_context",)),
-        Phase("warming up the model", ("warming up the model with an empty run",)),
-        Phase("initializing slots", ("initializing slots, n_slots = ", "initializing, n_slots = ")),
+        PhaseWords(_LOADING, ("loading model '", "main: loading model")),
+        PhaseWords("loading model tensors", ("loading model tensors, this can take a while",)),
+        PhaseWords("constructing llama_context", ("constructing llama_context",)),
+        PhaseWords("warming up the model", ("warming up the model with an empty run",)),
+        PhaseWords("initializing slots", ("initializing slots, n_slots = ", "initializing, n_slots = ")),
     ),
     ready=(
         ReadyLine("server is listening on http://", after=_LOADING),  # of 2025
@@ -90,10 +90,10 @@ LLAMA_CPP = Engine(
         prefixes=("LLAMA_", "GGML_"), caches=MappingProxyType({"LLAMA_CACHE": ".cache/llama.cpp"})
     ),
     log=_LOG,
-    processes=Processes(
+    processes=ServerProcesses(
         kernel_names=("llama-server",), failures="error loading model|failed to|GGML_ASSERT|terminate called"
     ),
-    requests=Requests(  # with --metrics
+    requests=RequestCounters(  # with --metrics
         paths=("/metrics",), gauges=("llamacpp:requests_processing", "llamacpp:requests_deferred")
     ),
 )

@@ -7,22 +7,22 @@ from types import MappingProxyType
 from triage.engines.engine import (
     UVICORN,
     Benchmark,
-    Command,
     Drain,
     Engine,
     Environment,
     Log,
     LogFact,
     Package,
-    Phase,
+    PhaseWords,
     Pipeline,
-    Processes,
     ReadyLine,
-    Requests,
+    RequestCounters,
+    ServerCommand,
+    ServerProcesses,
     VersionLine,
 )
 
-_COMMAND = Command(
+_COMMAND = ServerCommand(
     modules=("sglang.launch_server", "sglang.srt.entrypoints.http_server"),
     serve_modules=("sglang", "sglang.cli.main"),
     programs=("sglang",),
@@ -99,24 +99,24 @@ _LOG = Log(
         ),
     ),
     phases=(
-        Phase("Init torch distributed begin", ("Init torch distributed begin",)),
-        Phase("Init torch distributed ends", ("Init torch distributed ends",), ends=True),
-        Phase("Load weight begin", ("Load weight begin",)),
-        Phase("Load weight end", ("Load weight end",), ends=True),
-        Phase("KV Cache is allocated", ("KV Cache is allocated", "SWAKVPool mem usage:"), ends=True),
-        Phase("Memory pool end", ("Memory pool end",), ends=True),
-        Phase(
+        PhaseWords("Init torch distributed begin", ("Init torch distributed begin",)),
+        PhaseWords("Init torch distributed ends", ("Init torch distributed ends",), ends=True),
+        PhaseWords("Load weight begin", ("Load weight begin",)),
+        PhaseWords("Load weight end", ("Load weight end",), ends=True),
+        PhaseWords("KV Cache is allocated", ("KV Cache is allocated", "SWAKVPool mem usage:"), ends=True),
+        PhaseWords("Memory pool end", ("Memory pool end",), ends=True),
+        PhaseWords(
             "Capture cuda graph begin",
             ("cuda graph begin", "CUDA graph begin"),
             pattern=_GRAPH.format("begin"),
         ),
-        Phase(
+        PhaseWords(
             "Capture cuda graph end",
             ("cuda graph end", "CUDA graph end"),
             ends=True,
             pattern=_GRAPH.format("end"),
         ),
-        Phase("max_total_num_tokens", ("max_total_num_tokens=",), ends=True),
+        PhaseWords("max_total_num_tokens", ("max_total_num_tokens=",), ends=True),
     ),
     # "Application startup complete" is uvicorn's, and comes before the warm-up
     ready=(ReadyLine("The server is fired up and ready to roll!"),),
@@ -155,13 +155,13 @@ SGLANG = Engine(
         caches=MappingProxyType({"SGLANG_DG_CACHE_DIR": ".cache/deep_gemm"}),
     ),
     log=_LOG,
-    processes=Processes(
+    processes=ServerProcesses(
         titles=("sglang::",),
         kernel_names=("sglang",),
         numbered=("scheduler_",),
         failures="hit an exception|Traceback",
     ),
-    requests=Requests(  # 0.5.9 and newer; with --enable-metrics; 0.5.2 to 0.5.20
+    requests=RequestCounters(  # 0.5.9 and newer; with --enable-metrics; 0.5.2 to 0.5.20
         paths=("/v1/loads?include=core", "/metrics", "/get_load"),
         gauges=("sglang:num_running_reqs", "sglang:num_queue_reqs"),
         counters=(("num_running_reqs", "num_waiting_reqs"), ("num_reqs",)),

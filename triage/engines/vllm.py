@@ -7,22 +7,22 @@ from types import MappingProxyType
 from triage.engines.engine import (
     UVICORN,
     Benchmark,
-    Command,
     Drain,
     Engine,
     Environment,
     Log,
     LogFact,
     Package,
-    Phase,
+    PhaseWords,
     Pipeline,
-    Processes,
     ReadyLine,
-    Requests,
+    RequestCounters,
+    ServerCommand,
+    ServerProcesses,
     VersionLine,
 )
 
-_COMMAND = Command(
+_COMMAND = ServerCommand(
     modules=("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"),
     serve_modules=("vllm", "vllm.entrypoints.cli.main"),
     programs=("vllm",),
@@ -106,31 +106,31 @@ _LOG = Log(
         ),
     ),
     phases=(
-        Phase("Initializing a V1 LLM engine", ("Initializing a V1 LLM engine",)),
-        Phase("Initializing a V0 LLM engine", ("Initializing a V0 LLM engine",)),
-        Phase("Starting to load model", ("Starting to load model",)),
-        Phase("Initializing model took", ("Initializing model took",), ends=True),
-        Phase(
+        PhaseWords("Initializing a V1 LLM engine", ("Initializing a V1 LLM engine",)),
+        PhaseWords("Initializing a V0 LLM engine", ("Initializing a V0 LLM engine",)),
+        PhaseWords("Starting to load model", ("Starting to load model",)),
+        PhaseWords("Initializing model took", ("Initializing model took",), ends=True),
+        PhaseWords(
             "Loading weights took",
             ("Loading weights took", "Loading model weights took", "Model loading took"),
             ends=True,
         ),
-        Phase(
+        PhaseWords(
             "KV cache size",
             ("KV cache size:", "# GPU blocks:"),
             ends=True,
             pattern=r"(?:GPU |CPU )?KV cache size:|# GPU blocks:",
         ),
-        Phase("Warming up model for the compilation", ("Warming up model for the compilation",)),
-        Phase("Warming up done", ("Warming up done",), ends=True),
-        Phase(
+        PhaseWords("Warming up model for the compilation", ("Warming up model for the compilation",)),
+        PhaseWords("Warming up done", ("Warming up done",), ends=True),
+        PhaseWords(
             "Capturing CUDA graph",
             ("Capturing CUDA graph", "Capturing cuda graph", "Capturing the model for"),
             pattern=r"Capturing (?:the model for )?(?:CUDA|cuda) graphs?",
         ),
-        Phase("Graph capturing finished", ("Graph capturing finished",), ends=True),
-        Phase("init engine", ("init engine (",), ends=True),
-        Phase(_SERVER, (_SERVER, "Starting vLLM API server")),
+        PhaseWords("Graph capturing finished", ("Graph capturing finished",), ends=True),
+        PhaseWords("init engine", ("init engine (",), ends=True),
+        PhaseWords(_SERVER, (_SERVER, "Starting vLLM API server")),
     ),
     ready=(ReadyLine("Application startup complete", after=_SERVER),),  # other uvicorns say it, too
     serving=("Engine 0",),
@@ -176,13 +176,15 @@ VLLM = Engine(
     package=_PACKAGE,
     environment=Environment(prefixes=("VLLM_",), caches=MappingProxyType({"VLLM_CACHE_ROOT": ".cache/vllm"})),
     log=_LOG,
-    processes=Processes(
+    processes=ServerProcesses(
         titles=("VLLM::", "vllm::"),
         kernel_names=("vllm", "VLLM", "EngineCore", "Worker"),
         numbered=("VllmWorker-",),
         failures="EngineCore|Worker|Traceback",
     ),
-    requests=Requests(paths=("/metrics",), gauges=("vllm:num_requests_running", "vllm:num_requests_waiting")),
+    requests=RequestCounters(
+        paths=("/metrics",), gauges=("vllm:num_requests_running", "vllm:num_requests_waiting")
+    ),
     drain=Drain(seconds="shutdown-timeout"),  # 0.32
     benchmark=_BENCHMARK,
     pipeline=Pipeline(variable="VLLM_PP_LAYER_PARTITION", schemes=("remainder-before-last",)),

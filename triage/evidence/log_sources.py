@@ -1,4 +1,4 @@
-"""Where a deployment's log lines come from."""
+"""Finds where a deployment's log lines come from."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _hold_its_words(sources: Iterable[LogSource]) -> bool:
 def _journal(
     evidence: Evidence, deployment: Deployment, invocation: str, last_runs: int
 ) -> Iterator[LogSource]:
-    """Without an invocation, which systemd before 232 lacks, `last_runs` are told apart by their words.
+    """Return the journal. Without invocations (systemd before 232), runs are told apart by their words.
 
     Of a namespace that cannot be read there is a source without data that says why.
     """
@@ -182,7 +182,7 @@ def _span(data: bytes) -> Iterator[int]:
 
 
 def _container_logs(evidence: Evidence, deployment: Deployment, tool: Tool, id: str) -> Iterator[LogSource]:
-    """Of a pod that was started again, the log of the start that failed comes first."""
+    """Return a container's logs; of a pod that was started again, that of the failed start comes first."""
     name = f"{tool} logs {deployment.name}"
     earlier = earlier_log_of(evidence, deployment)
     answers = {f"{name}, the start before": evidence.ask(earlier)} if earlier else {}

@@ -111,7 +111,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where evidence comes from: a host, a case on disk, or a log file alone."""
+    """The origin of evidence: a host, a case on disk, or a log file alone."""
 
     kind: Literal["host", "case", "log"]
     name: str

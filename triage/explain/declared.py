@@ -104,6 +104,6 @@ def variable_of(node: ast.AST) -> str:
             return str(node.args[0].value)
         if said.startswith("envs.") and said.endswith(".get"):
             return said.split(".")[1]
-    if isinstance(node, ast.Attribute) and text_of(node.value) in ("envs", "environ", "sglang_envs"):
+    if isinstance(node, ast.Attribute) and text_of(node.value).endswith(("envs", "environ")):
         return node.attr if node.attr.isupper() else ""
     return ""

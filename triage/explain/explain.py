@@ -15,7 +15,7 @@ from triage.evidence.model import Unanswered
 from triage.explain.code import Code, ModuleCode
 from triage.explain.declared import Declared, declared
 from triage.explain.failing import failing
-from triage.explain.guards import Condition, conditions
+from triage.explain.guards import PathCondition, conditions
 from triage.explain.model import Explained, Guard, RaiseSite, SiteKind, SourceEnd
 from triage.explain.slicing import CodeFrame, Slicer, kinds
 from triage.explain.templates import fixed, log_parts, parts_of, values_in
@@ -200,7 +200,7 @@ def _ranked(
     return tuple(sorted(ends, key=key))
 
 
-def _guard(condition: Condition, site: RaiseSite, run: Mapping[str, str], settings: Declared) -> Guard:
+def _guard(condition: PathCondition, site: RaiseSite, run: Mapping[str, str], settings: Declared) -> Guard:
     known = _known(site.values, run, settings)
     value = compute(condition.test, known)
     filled = _filled(condition.test, known)
@@ -255,7 +255,7 @@ def _with_value(end: SourceEnd, run: Mapping[str, str], settings: Declared) -> S
 
 
 def _with_nearest(
-    end: SourceEnd, told: Sequence[Condition], site: RaiseSite, run: Mapping[str, str], settings: Declared
+    end: SourceEnd, told: Sequence[PathCondition], site: RaiseSite, run: Mapping[str, str], settings: Declared
 ) -> SourceEnd:
     """The values of a number that make the nearest condition false, the nearest first."""
     if end.kind != "option" or not end.value.isdecimal() or not told:

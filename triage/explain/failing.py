@@ -1,4 +1,4 @@
-"""Of a statement that raises nothing by hand: the parts that can have failed, by the class of exception."""
+"""Finds the parts of a statement that can have failed by themselves, by the class of the exception."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Slicer:
         if last.endswith("args") and option:
             return SourceEnd("option", option.flag, default=option.default, path=place.path)
         is_engine_config = last.endswith("_config") and last not in CONFIGS
-        if option and (is_engine_config or last in ("vllm_config", "config", "model_config")):
+        if option and (is_engine_config or last in ("config", "model_config")):
             return SourceEnd("option", option.flag, default=option.default, path=place.path)
         if last in CONFIGS or last.endswith("hf_config"):
             return SourceEnd("config", f"config.json:{name}", path=place.path)

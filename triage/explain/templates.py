@@ -94,7 +94,7 @@ def values_in(parts: list[Part], message: str) -> dict[str, str] | None:
 
 
 def _merged(parts: list[Part]) -> Iterator[Part]:
-    """With neighbouring texts joined, and blanks and line ends as messages in a log have them."""
+    """Yield the parts with neighbouring texts joined, and without blanks at the end, as logs have them."""
     text = ""
     for fixed_text, hole in parts[: 2 * MOST_HOLES]:
         if hole is None:

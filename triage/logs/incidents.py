@@ -86,7 +86,7 @@ def _overlap(one: LogRun, other: LogRun, alone: bool) -> bool:
 
 
 def _of_engines(runs: list[LogRun]) -> list[LogRun]:
-    """Without the runs of other services, where some run is known to be an engine's."""
+    """Return the runs without those of other services, if some run is known to be an engine's."""
     engines = [run for run in runs if _is_engine(run)]
     if not engines:
         return runs
@@ -204,7 +204,7 @@ def _fold(incidents: list[Incident]) -> tuple[Incident, ...]:
 
 
 def _numbered(incident: Incident, scans: Sequence[LogScan]) -> Incident:
-    """With the real number of each fault's line (see `Scan.number`)."""
+    """Return an incident with the real number of each fault's line (see `LogScan.number`)."""
 
     def numbered(fault: Fault) -> Fault:
         position = fault.position
@@ -226,7 +226,7 @@ def _numbered(incident: Incident, scans: Sequence[LogScan]) -> Incident:
 
 
 def _seconds(time: datetime | None) -> float:
-    """For ordering, also of times with and without a zone."""
+    """Return seconds for ordering, also of times with and without a zone."""
     if time is None:
         return 0.0
     return (

@@ -22,7 +22,7 @@ NO_FACTS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Position:
-    """Where a record stands in its source: 1-based line, and journald's cursor where there is one."""
+    """The position of a record in its source: the 1-based line, and journald's cursor if there is one."""
 
     source: str
     line: int

@@ -68,7 +68,7 @@ def assign(run: LogRun) -> RoleVerdict:
 
 
 def _fatal(run: LogRun, causes: list[FoundFault]) -> list[FoundFault]:
-    """Without those after which requests were still answered, where another cause ended that."""
+    """Return the causes without those that the service survived, if another cause ended it."""
     survived = [found for found in causes if run.survived(found)]
     rest = [found for found in causes if found not in survived]
     return rest if survived and any(map(_is_root, rest)) else causes
@@ -79,7 +79,7 @@ def _is_root(found: FoundFault) -> bool:
 
 
 def _in_order(run: LogRun, found: list[FoundFault]) -> list[FoundFault]:
-    """By time where all share a clock, else as they stand in the log."""
+    """Return the faults by time if all share a clock, else in the order of the log."""
     times = [each.fault.time for each in found]
     if (
         not run.stepped

@@ -301,7 +301,7 @@ class LogScan:
         self._repeats.name(reading.named.shape, run.add(found))
 
     def _begun(self, reading: Reading) -> None:
-        """Of a traceback the end of the log left the first line: something failed, and nothing says what."""
+        """Keep a traceback of which the log has only the first line: nothing says what failed."""
         first = reading.first
         if not isinstance(reading, Traceback) or self._order - first.order > AT_THE_END:
             return

@@ -105,7 +105,7 @@ def _show_where_it_stood(run: LogRun) -> None:
 
 
 def _blamed(fault: Fault) -> Fault:
-    """With the culprit frame of the fault, of its chain and of its members."""
+    """Return a fault with its culprit frame, and with those of its chain and its members."""
     chain = tuple(_blamed(each) for each in fault.chain)
     members = tuple(_blamed(each) for each in fault.members)
     # a group only gathers what its members raised

@@ -94,7 +94,7 @@ def not_running(agent: PatchAgent, changes: Sequence[PatchChange], deployment: D
 def outlooks(
     changes: Sequence[PatchChange], host: str, seen: Observation, services: Sequence[AffectedService] = ()
 ) -> tuple[Outlook, ...]:
-    """From what was read. `seen` counts where no service imports from the tree of a change."""
+    """Return the outlook of each change. `seen` counts where no service imports from the tree of a change."""
     ledger = LedgerView(tuple(changes))
     return tuple(_outlook(change, ledger, host, seen, services) for change in changes)
 

@@ -107,7 +107,7 @@ def _within(place: _Place, others: Iterable[_Place]) -> bool:
 
 
 def _mended(edit: Edit, segment: Segment, scopes: Iterable[cst.CSTNode]) -> list[_Place]:
-    """Where the fix already is: at the statement that it keeps, or elsewhere in the scope."""
+    """Return where the fix already is: at the statement that it keeps, or elsewhere in the scope."""
     places: dict[int, _Place] = {}
     for scope in scopes:
         for shape in (edit.replace, *edit.fixed):

@@ -131,7 +131,7 @@ def _inside(edit: FileEdit) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a scalar of YAML, whatever is in it."""
+    """Return a text as a scalar of YAML, whatever is in it."""
     return "'" + text.replace("'", "''") + "'"
 
 

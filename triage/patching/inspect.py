@@ -38,7 +38,7 @@ class ClassSource:
         return found[-1] if found else None
 
     def site(self, node: ast.expr | ast.stmt) -> Site:
-        """Where a node of the class stands. Of a class or function, its first line."""
+        """Return where a node of the class stands; for a class or function, its first line."""
         last = node.lineno if isinstance(node, _SCOPE) else node.end_lineno or node.lineno
         lines = self.file.data.decode("utf-8-sig", "backslashreplace").splitlines()
         return Site(self.file.path, node.lineno, last, "\n".join(lines[node.lineno - 1 : last]))
@@ -170,7 +170,7 @@ def indexes_from(tree: SourceTree, owner: ClassSource, method: str, attribute: s
 def _settings(
     line: Lineage, method: str, after: int, attribute: str, seen: set[int]
 ) -> Iterator[tuple[ClassSource, ast.expr | ast.stmt]]:
-    """Where a method, or one that it calls on the same object, sets `self.ATTRIBUTE`."""
+    """Return where a method, or one that it calls on the same object, sets `self.ATTRIBUTE`."""
     for place, function in _called(line, method, after, seen):
         for node in _own_nodes(function):
             if isinstance(node, ast.stmt) and any(_is_own(target, attribute) for target in _targets(node)):

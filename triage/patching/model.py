@@ -32,7 +32,7 @@ class SourceFile:
 
 
 class SourceTree(Protocol):
-    """Where modules are read from: a host, a case, a directory."""
+    """A place that modules are read from: a host, a case, a directory."""
 
     def read(self, module: str) -> SourceFile | None:
         """The module's file; None when the package or module is not there.

@@ -108,7 +108,7 @@ def find_blocks(
 
 
 def kept_at(pattern: str, block: str) -> int | None:
-    """Where a block holds the statement that a pattern is; None where it does not."""
+    """Return where a block holds the statement that a pattern is, None if it does not."""
     wanted = parse_block(pattern)
     places = [index for index, item in enumerate(parse_block(block)) if same(item, wanted[0])]
     return places[0] if places and len(wanted) == 1 else None

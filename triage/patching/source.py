@@ -84,7 +84,7 @@ class Segment:
 
     @functools.cached_property
     def spans(self) -> Mapping[cst.CSTNode, CodeSpan]:
-        """Where each node stands, as offsets into the segment."""
+        """Return where each node stands, as offsets into the segment."""
         from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
         return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)

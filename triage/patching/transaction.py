@@ -49,7 +49,7 @@ class HostTree:
         return self.agent.connection.name
 
     def fresh(self) -> HostTree:
-        """The same tree, with nothing read yet."""
+        """Return this tree with nothing read yet."""
         agent = self.agent
         return HostTree(agent.connection, self.roots, agent.python, agent.ledger, agent.compiler)
 

@@ -55,7 +55,7 @@ def _places(directory: Path) -> Iterator[Path]:
 
 
 def _checkout(said: Path) -> Path | None:
-    """Where an editable distribution comes from, by what its installer wrote down (PEP 610)."""
+    """Return where an editable distribution comes from, as its installer wrote it down (PEP 610)."""
     try:
         document = parse_json(read_plain(said, 1 << 16))
         url = urlsplit(str(document["url"]))

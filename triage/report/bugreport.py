@@ -26,7 +26,7 @@ _LINKS = {
 
 
 def bug_report(report: Report) -> str:
-    """Of the last incident. Raises LookupError where there is none."""
+    """Return the report of the last incident. Raises LookupError if there is none."""
     found = report.incidents[-1]
     write = _Writer(_names(report, found.incident))
     incident, deployment = found.incident, report.deployment
@@ -98,7 +98,7 @@ def _arguments(deployment: Deployment) -> str:
 
 
 def _traceback(fault: Fault) -> Iterator[str]:
-    """As Python prints it, with what led to it first."""
+    """Return a fault as Python prints it, with what led to it first."""
     if fault.ranks:
         yield f"[{', '.join(sorted(fault.ranks))}]"
     for each in (*reversed(fault.chain), fault):

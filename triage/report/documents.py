@@ -66,7 +66,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def overviews(document: Mapping[str, Any]) -> Iterator[Overview]:
-    """Of a run, a fleet or a roll-out, which have parts; of a roll-out then that of each host's run."""
+    """Yield the overview of a run, a fleet or a roll-out, and of a roll-out those of its hosts' runs."""
     if document["schema"] == RUN:
         title = f"{document['playbook']['name']} on {document['host']}"
         steps = tuple(map(_step, document["steps"]))
@@ -176,7 +176,7 @@ def _host(host: Mapping[str, Any]) -> ReportSection:
 
 
 def cleaned(value: Any) -> Any:
-    """The same data, without anything in its texts that could steer a terminal or turn text around."""
+    """Return the data without anything in its texts that could steer a terminal or turn text around."""
     if isinstance(value, str):
         return safe(value)
     if isinstance(value, dict):

@@ -136,7 +136,7 @@ def _suite(name: str, of: str, cases: Sequence[TestCase]) -> ElementTree.Element
 
 
 def safe(text: str) -> str:
-    """Without the two characters that are none in XML beside what is harmful anywhere."""
+    """Return a text without what is harmful anywhere and the two characters that XML does not allow."""
     return shown(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 

@@ -132,7 +132,7 @@ def run_line(outlook: Outlook, run: RunningService) -> str:
 
 
 def standing(change: PatchChange, now: str | None) -> str:
-    """In words, what a file of a change holds now."""
+    """Return in words what a file of a change holds now."""
     for file in change.files:
         if now == file.after:
             return "as the change left it"

@@ -31,7 +31,7 @@ def explanation(rule: Rule) -> Iterator[Text]:
 
 
 def everything(rule: Rule) -> Iterator[Text]:
-    """The same, and every case."""
+    """Yield the lines of a rule with all of its cases."""
     yield from explanation(rule)
     for kind, cases in (("MATCHES", rule.cases.match), ("DOES NOT MATCH", rule.cases.near)):
         yield Text()

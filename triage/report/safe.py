@@ -17,7 +17,7 @@ def safe(text: str) -> str:
 
 
 def safe_line(text: str, limit: int = 500) -> str:
-    """The same on one line of at most `limit` characters."""
+    """Return a safe text on one line of at most `limit` characters."""
     line = safe(text[: limit + 1]).replace("\n", " ")
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 

@@ -102,7 +102,7 @@ def _restarts(restarts: Restarts, live: bool, by: str) -> Text:
 
 
 def _ago(moment: str) -> str:
-    """By the clock here: nothing where that of the host is ahead."""
+    """Return how long ago a moment was by the clock here, "" if the host's clock is ahead."""
     try:
         seconds = int((datetime.now(timezone.utc) - datetime.fromisoformat(moment)).total_seconds())
     except (ValueError, TypeError):

@@ -79,7 +79,7 @@ class Checkpoint:
         return sum(sizes)
 
     def path(self, name: str) -> str:
-        """Of a file of the model. Raises Unanswered."""
+        """Return the path of a file of the model. Raises Unanswered."""
         return f"{self.directory()}/{name}"
 
     def _read(self, path: str) -> str:

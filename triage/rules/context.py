@@ -62,7 +62,7 @@ class Context:
 
     @property
     def layout(self) -> Layout:
-        """As the run that failed logged it; what it did not log, as the deployment has it now."""
+        """The layout as the failed run logged it; what it did not log, as the deployment has it now."""
         return self.ran.layout
 
     @cached_property

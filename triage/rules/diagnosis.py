@@ -78,7 +78,7 @@ class Diagnosis:
 
     @property
     def doubtful(self) -> bool:
-        """Not refuted, but only because something is not known."""
+        """Whether it is not refuted only because something is not known."""
         return self.outcome == "unproven" and any(finding.against for finding in self.findings)
 
 

@@ -172,7 +172,7 @@ def _stands(item: Diagnosis) -> bool:
 
 
 def _rank(matched: SignatureMatch, item: Diagnosis) -> tuple[bool, int, int, bool, int, int, str]:
-    """Among equals the one for which more was shown comes first, then the one that asks for more."""
+    """Rank a diagnosis: among equals the one for which more was shown, then the one that asks for more."""
     passed = sum(finding.result == "pass" for finding in item.findings)
     return (
         not _stands(item),

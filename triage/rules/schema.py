@@ -117,7 +117,7 @@ class PerEngine(RootModel[Annotated[dict[EngineName, str], AfterValidator(_of_ev
     model_config = ConfigDict(frozen=True)
 
     def of(self, engine: str) -> str:
-        """As this engine spells it; as each does, where the engine is not known."""
+        """Return the setting as this engine spells it, or as each does if the engine is not known."""
         return self.root.get(engine, str(self))
 
     def __str__(self) -> str:

@@ -270,7 +270,7 @@ class _Walk(ast.NodeVisitor):
         return bool(asks.search(self.text(test)))
 
     def may_have(self, part: str) -> bool:
-        """Not for a part that no layer has: that fails without a pipeline too."""
+        """Whether a layer may have a part; a part that no layer has fails without a pipeline, too."""
         return self.stages.layer_parts is None or part in self.stages.layer_parts
 
     def called(self) -> bool:

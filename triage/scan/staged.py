@@ -104,7 +104,7 @@ def dealt(node: ast.ClassDef) -> bool:
 
 
 def whole(node: ast.ClassDef) -> Iterator[ast.Call]:
-    """Where a class makes the layers of every stage."""
+    """Return where a class makes the layers of every stage."""
     for part, call in _makings(node):
         if [last(target) for target in part.targets] == ["layers"]:
             yield call

@@ -165,7 +165,7 @@ def _decoded(line: bytes) -> Verification | None:
 
 
 def _end_of_whole_lines(descriptor: int) -> int:
-    """Where the last complete line of a file ends."""
+    """Return where the last complete line of a file ends."""
     end = os.fstat(descriptor).st_size
     while end:
         start = max(0, end - 65536)

@@ -130,7 +130,7 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class ByTool:
-    """The same loads as the engine's own benchmark measured them, in our words; `note` says where its differ.
+    """The loads as the engine's own benchmark measured them, in our words; `note` says where they differ.
 
     `failure` is why there are no figures, "" where there are.
     """

@@ -127,7 +127,7 @@ def _require_fit(connection: Connection, deployment: Deployment) -> None:
 
 
 def _by_itself(result: Verification, layout: Layout) -> Verification:
-    """Without what it is against the last verification, which may have been of another layout."""
+    """Return a result without its comparison to the last verification, which may have had another layout."""
     result = replace(result, arguments=_sizes(layout), changes=(), compared_with="")
     if result.verdict == "failed":
         return result
@@ -155,7 +155,7 @@ def _dropin(connection: Connection, unit: str) -> DropIn:
 
 
 def _renewing(dropin: DropIn, on_event: Listener) -> Listener:
-    """The same listener; while it is told something, the host does not take the drop-in away."""
+    """Return a listener; while it is told something, the host does not remove the drop-in."""
     renewed = time.monotonic()
 
     def told(event: Event) -> None:
@@ -191,14 +191,14 @@ def _restoring(dropin: DropIn, limit: float) -> Iterator[list[str]]:
 
 
 def _remove(dropin: DropIn) -> None:
-    """Without being interrupted: half of it would leave a service that nobody restarts."""
+    """Remove it without being interrupted: half of it would leave a service that nobody restarts."""
     with _handled(signal.SIG_IGN, signal.SIGINT, *POLITE):
         dropin.remove()
 
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """Also by a terminal that is closed and by a plain kill, unless these are ignored, as under nohup."""
+    """End also when the terminal is closed, or by a plain kill, unless these are ignored, as under nohup."""
     heeded = [each for each in POLITE if signal.getsignal(each) is not signal.SIG_IGN]
     with _handled(signal.default_int_handler, *heeded):
         yield
@@ -292,7 +292,7 @@ def _times(result: Verification) -> list[float]:
 
 
 def _clearly_less(values: Sequence[float], than: Sequence[float], difference: float) -> bool:
-    """By more than what repeats leave open, and by more than is claimed."""
+    """Return whether one is less by more than repeats leave open, and by more than is claimed."""
     doubt = sum(uncertainty(side) * fmean(side) for side in (values, than))
     return fmean(values) < fmean(than) - max(difference * fmean(than), doubt)
 

@@ -38,7 +38,7 @@ class BenchListener:
 
 
 def layouts_of(names: str) -> list[Layout]:
-    """Of `tp8,pp8`, each once. Raises UsageError."""
+    """Return the layouts of `tp8,pp8`, each once. Raises UsageError."""
     return list(dict.fromkeys(map(parse_layout, names.split(","))))
 
 

@@ -104,7 +104,7 @@ def capture(
 
 @contextlib.contextmanager
 def _room(case: Path) -> Iterator[Path]:
-    """Where the files of a case are written: itself, or a directory that becomes an archive."""
+    """Yield where the files of a case are written: itself, or a directory that becomes an archive."""
     if not is_archive(case):
         yield case
         return

@@ -1,4 +1,4 @@
-"""From evidence to diagnoses: the one way that a live host, a case and a log share."""
+"""Turns evidence into diagnoses, the same way for a live host, a case and a log."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def why(place: str, source: Path) -> Explained:
     """Explain a line of a source, `FILE:LINE`, without a log. Raises UsageError where nothing is there."""
     file, _, line = place.rpartition(":")
     root, package = find_root(source)
-    next = command("why", "sglang/srt/server_args.py:100", "--source", str(source))
+    next = command("why", "PACKAGE/FILE.py:LINE", "--source", str(source))
     if not file.endswith(".py") or not line.isdecimal() or len(line) > 7:
         raise UsageError("explaining", place, "it is no FILE:LINE of a Python file", next)
     tail = module_tail(file if file.startswith("/") else f"/site-packages/{file}")

@@ -1,4 +1,4 @@
-"""The same done on many hosts at once: bounded, each for itself, and ended as a whole."""
+"""Does the same on many hosts at once: bounded, each for itself, and ended as a whole."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def alike(outcomes: Iterable[HostOutcome[Report]]) -> tuple[Alike, ...]:
 
 
 def exit_code(outcome: HostOutcome[Report]) -> int:
-    """As `triage diagnose` of that host alone would have it."""
+    """Return the exit code that `triage diagnose` of that host alone would have."""
     if outcome.value is None:
         return outcome.failure
     return ExitCode.OK if outcome.value.outcome == "nothing-failed" else ExitCode.FOUND

@@ -24,7 +24,7 @@ def knowledge(rules: Iterable[Path] | None = None) -> Knowledge:
 
 
 def rule_directories(rules: Iterable[Path] | None = None) -> tuple[Path, ...]:
-    """Of the configuration and those given. Raises UsageError."""
+    """Return the rule directories of the configuration and those given. Raises UsageError."""
     return with_configured(load_config().rules, rules)
 
 

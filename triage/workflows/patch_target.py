@@ -1,4 +1,4 @@
-"""From a diagnosis to the patches that are proposed for it, on the tree that serves."""
+"""Finds the patches that a diagnosis proposes, on the tree that serves."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Prompts:
         self._lock = Lock()
 
     def ask(self, question: str) -> str | None:
-        """In a thread: the answer, once there is one. Raises KeyboardInterrupt when we are to stop."""
+        """Wait in a thread for the answer. Raises KeyboardInterrupt if the program is to stop."""
         with self._lock:
             if question not in self._answers:
                 self._answers[question] = Future()

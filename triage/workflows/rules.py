@@ -23,7 +23,7 @@ class ExplainedRule:
 
 @dataclass(frozen=True)
 class RulesMatrix:
-    """By the name of a case the rules that fire on it, and a row of figures for each rule."""
+    """The rules that fire on each case, by its name, and a row of figures for each rule."""
 
     fired: Mapping[str, Sequence[str]]
     rows: tuple[tuple[str, ...], ...]

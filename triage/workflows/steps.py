@@ -46,7 +46,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class StepContext:
-    """Where steps are done, and who is told of restarts and layouts while they go on.
+    """The place where steps run, and who is told of restarts and layouts meanwhile.
 
     `document` is how a bench is written down as long as it goes on.
     """
@@ -62,7 +62,7 @@ Step = Callable[[StepContext, Mapping[str, Any]], StepResult]
 
 
 def outlook_of(connection: Connection, asked: ConsentAsked) -> str:
-    """Of a step that restarts the service: the requests that run there, in words; "" of others."""
+    """Return in words the requests that run when a step restarts the service; "" for other steps."""
     if asked.do not in RESTARTING or not asked.arguments.get("restart", True):
         return ""
     try:

@@ -118,7 +118,7 @@ def _has_ended(deployment: Deployment) -> bool:
 
 
 def _exited(result: str, status: str) -> str:
-    """As systemd itself words it in the journal, so that the same rules hold."""
+    """Return the exit as systemd words it in the journal, so that the same rules apply."""
     if not status or status == "0":
         return ""
     if result in ("signal", "oom-kill") and status.isdecimal() and int(status) > 128:

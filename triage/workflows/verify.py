@@ -100,7 +100,7 @@ def verify(
 
 
 def _remembering(before: Verification | None, on_event: Listener) -> Listener:
-    """The same listener; of each phase it is also told when it came the last time."""
+    """Return a listener that is also told, for each phase, when it came the last time."""
     known = {phase.name: phase.at for phase in before.start.phases} if before else {}
 
     def told(event: Event) -> None:

@@ -82,7 +82,7 @@ class Container:
 
 @dataclass(frozen=True)
 class PodmanStorage(Query[str]):
-    """Where podman keeps the containers of the user as whom commands run.
+    """Asks where podman keeps the containers of the user as whom commands run.
 
     podman itself would make the directory where there is none.
     """

@@ -106,7 +106,7 @@ class TailFile(Query[str]):
 
 @dataclass(frozen=True)
 class TailLog(TailFile):
-    """The same of a file that a script names as its log: not through a link to what is none."""
+    """Asks for the end of a file that a script names as its log, not through a link to what is none."""
 
     name: ClassVar[str] = "tail-log"
     purpose: ClassVar[str] = "read the log file to which a start script sends what its service says"

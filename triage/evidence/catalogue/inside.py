@@ -24,7 +24,7 @@ def inside(tool: Tool, id: str, stdin: bool = False) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TreeInside(Query[Interpreter]):
-    """Where `python` finds packages in a running container, with the environment that it is given there."""
+    """Asks where `python` finds packages in a running container, with the environment that it has there."""
 
     name: ClassVar[str] = "container-tree"
     purpose: ClassVar[str] = "find the source tree that serves in a container, and its versions"

@@ -131,7 +131,7 @@ class ClusterContainers(Query[tuple[Container, ...]]):
         return (*_GET_PODS, *(("--namespace", self.namespace) if self.namespace else ("--all-namespaces",)))
 
     def lesser(self) -> tuple[str, ...]:
-        """Of the context's own namespace, where not all may be listed."""
+        """Ask for the context's own namespace, if not all may be listed."""
         return () if self.namespace else _GET_PODS
 
     def falls_short(self, output: Output) -> bool:
@@ -301,7 +301,7 @@ def _of_cluster(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _state_in_cluster(told: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
-    """As `kubectl describe` tells it: what it does now, and where that is nothing, how it ended last."""
+    """Return the state as `kubectl describe` tells it: what it does now, or else how it ended last."""
     states, last = _mapping(told.get("state")), _mapping(told.get("lastState"))
     running, waiting, ended = (_mapping(states.get(name)) for name in ("running", "waiting", "terminated"))
     ended = ended or _mapping(last.get("terminated"))

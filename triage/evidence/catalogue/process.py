@@ -203,7 +203,7 @@ class ProcessDirectory(Query[str]):
 
 @dataclass(frozen=True)
 class Belonging:
-    """Where a process belongs: a system unit, a unit of its user's own systemd, a container, none ("")."""
+    """The owner of a process: a system unit, a unit of its user's own systemd, a container, or none ("")."""
 
     unit: str = ""
     container: str = ""
@@ -320,7 +320,7 @@ class PipedOutput(Query[str]):
 
 @dataclass(frozen=True)
 class ProgramPath(Query[str]):
-    """Where a program that was named without a directory is found."""
+    """Asks where a program that was named without a directory is found."""
 
     name: ClassVar[str] = "program-path"
     purpose: ClassVar[str] = "find the interpreter that a bare `python` means to the service"

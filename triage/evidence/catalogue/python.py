@@ -89,7 +89,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class PythonTree(Query[Interpreter]):
-    """Where `python` finds packages, with the service's environment, directory and front of sys.path.
+    """Asks where `python` finds packages, with the service's environment, directory and front of sys.path.
 
     Runs the interpreter with -B, so that nothing is written; its own start-up files run, as they do
     for the service. So where we are root, `user` says as whom: the service's own user.

@@ -108,7 +108,7 @@ class RotatedLogs(Query[tuple[Rotated, ...]]):
 
 
 def _order(rest: str) -> int:
-    """Of files written to in the same second the newest has the smallest number, or the latest date."""
+    """Order files of the same second: the newest has the smallest number, or the latest date."""
     number = re.search(rf"{_NUMBER}(?={_PACKED}$)", rest)
     return -int(number[0][1:]) if number else int("".join(re.findall(r"\d", rest))[:24] or 0)
 

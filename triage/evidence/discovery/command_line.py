@@ -187,7 +187,7 @@ def model_of(arguments: Mapping[str, str], loose: Sequence[str]) -> str:
 
 
 def port_of(engine: str, arguments: Mapping[str, str], is_all: bool = True) -> int | None:
-    """Where it listens; None where that is not known: `is_all` says whether these are all its arguments."""
+    """Return the port; None if it is not known. `is_all` says whether these are all its arguments."""
     given = arguments.get("port", "")
     if given:
         return int(given) if given.isdecimal() and len(given) < 6 else None

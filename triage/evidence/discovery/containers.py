@@ -70,7 +70,7 @@ def containers(evidence: Evidence, commands: Sequence[str]) -> tuple[Found, ...]
 
 
 def _with_last_run(container: Container, known: Sequence[Container]) -> Container:
-    """Of one that runs again, or is about to, the runtime tells the run before as another container."""
+    """Return containers with their last run, which the runtime may tell as another container."""
     before = _before(container, known)
     if container.ended or before is None:
         return container
@@ -123,7 +123,7 @@ def in_cluster(evidence: Evidence, namespace: str = "") -> tuple[Found, ...]:
 
 
 def names_of(found: Iterable[Found]) -> Mapping[str, str]:
-    """By id what to call each: a container of a pod by its pod, where nothing else serves in that."""
+    """Return each container's name by its id: that of its pod, if nothing else serves in the pod."""
     each_one = tuple(container for _, container in found)
     serving = Counter(_pod(container) for container in each_one if serves(container))
     return {
@@ -248,7 +248,7 @@ def _last_run(container: Container) -> EndedRun | None:
 
 
 def _result(container: Container) -> str:
-    """In systemd's words; "" where it is forgotten."""
+    """Return the result in systemd's words, "" if it is forgotten."""
     if container.out_of_memory:
         return "oom-kill"
     if container.exit_code is None:

@@ -45,7 +45,7 @@ def is_secret(name: str) -> bool:
 
 
 def compile_caches(environment: Mapping[str, str]) -> dict[str, str]:
-    """Where a service keeps what it compiles: by the variable that moves it, the directory that it means.
+    """Return the directories where a service keeps what it compiles, by the variable that moves each.
 
     Without HOME those that would lie below it are left out.
     """

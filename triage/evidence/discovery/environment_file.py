@@ -26,7 +26,7 @@ def read_environment_file(text: str) -> dict[str, str]:
 
 
 def _inside(quoted: re.Match[str]) -> str:
-    """In double quotes a backslash counts before what a shell would take for more than itself."""
+    """Return the text within double quotes, where a backslash counts before what a shell would interpret."""
     if quoted[1] is None:
         return quoted[2]
     return _ESCAPE.sub(lambda it: it[1].strip("\n") if it[1] in '"\\`$\n' else it[0], quoted[1])

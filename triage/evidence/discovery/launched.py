@@ -182,7 +182,7 @@ def _with_interpreter(deployment: Deployment, interpreter: Interpreter) -> Deplo
 
 
 def with_tree_inside(evidence: Evidence, deployment: Deployment) -> Deployment:
-    """Of a container that runs, what its interpreter would import."""
+    """Return a deployment with what the interpreter of its running container would import."""
     container = container_of(deployment)
     if container is None or deployment.state != "running" or not deployment.python:
         return deployment

@@ -44,7 +44,7 @@ _USER = ManagerQueries(
 
 
 def about_units_of(manager: str) -> ManagerQueries:
-    """By a deployment's `manager`."""
+    """The query about a unit, by a deployment's `manager`."""
     return _USER if manager == "systemd-user" else _SYSTEM
 
 

@@ -55,7 +55,7 @@ def output_of(evidence: Evidence, deployment: Deployment, runs: int) -> LogSourc
 
 
 def _of_process(evidence: Evidence, deployment: Deployment) -> str:
-    """Where the running process writes: a script can redirect it, too."""
+    """Return where the running process writes: a script can redirect it, too."""
     if not deployment.main_pid or deployment.state not in ("active", "activating"):
         return ""
     return file_of_process(evidence, deployment.main_pid).value or ""
@@ -75,7 +75,7 @@ def _of_unit(evidence: Evidence, deployment: Deployment) -> str:
 
 
 def _files(unit: Unit) -> Iterator[str]:
-    """In the order in which systemd reads them: what comes later counts."""
+    """Return the files in the order in which systemd reads them: what comes later counts."""
     if unit.fragment:
         yield unit.fragment
     yield from (path for path in unit.properties.get("DropInPaths", "").split() if path.startswith("/"))

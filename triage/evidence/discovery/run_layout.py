@@ -13,7 +13,7 @@ _ALWAYS_LOGGED = ("tp", "pp")  # an engine may set the others by itself
 
 
 def as_it_ran(deployment: Deployment, facts: Mapping[str, str]) -> Deployment:
-    """With the layout and the model of the run; each that is another now is told as a disagreement.
+    """Return a deployment with the run's layout and model; what is another now is told as a disagreement.
 
     `facts` are what the log of the run says. What it does not say stays as the deployment has it now.
     """

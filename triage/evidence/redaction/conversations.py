@@ -105,7 +105,7 @@ class _TextLine:
 
 
 def _closing(text: str, at: int, quote: str, slashes: int, line: _TextLine) -> int:
-    """Where a quoted text ends: at its quote, at that of the JSON around it, or with its line."""
+    """Return where a quoted text ends: at its quote, at that of the JSON around it, or with its line."""
     other = '"' if line.is_json and quote == "'" else ""
     marks = re.compile(rf"\\*[{quote}{other}]")
     for match in marks.finditer(text, at, line.end):

@@ -144,7 +144,7 @@ class Names:
         self._left = MAX_NAMES
 
     def expand(self, name: str) -> Iterator[str]:
-        """As `expand`."""
+        """Expand as the function `expand` does."""
         for each in expand(name):
             self._left -= 1
             if self._left < 0:

@@ -22,7 +22,7 @@ class KnownHostKey:
 
     @property
     def fingerprint(self) -> str:
-        """As `ssh-keygen -l` shows it."""
+        """Return the fingerprint as `ssh-keygen -l` shows it."""
         try:
             digest = hashlib.sha256(base64.b64decode(self.text)).digest()
         except binascii.Error:

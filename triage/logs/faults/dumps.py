@@ -163,7 +163,7 @@ class Dump:
 
 
 class Snapshot:
-    """Where the threads of a process were, that goes on: no fault, but it explains why one stood still.
+    """Where the threads of a process were that goes on: no fault, but it explains why one stood still.
 
     `pid` is that of the process, None where only the writer tells. The same shape as `Traceback`.
     """

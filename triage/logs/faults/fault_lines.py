@@ -86,6 +86,6 @@ compiled = lru_cache(maxsize=None)(re.compile)
 
 
 def doubted(hit: Hit) -> Hit:
-    """The same, told by a line of which nobody knows who wrote it."""
+    """Return the hit as told by a line of which nobody knows who wrote it."""
     key = (*hit.key, UNSIGNED) if hit.key else ()
     return replace(hit, fault=replace(hit.fault, doubt=UNSIGNED), key=key)

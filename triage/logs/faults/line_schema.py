@@ -43,7 +43,7 @@ class LinePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Sample(LinePart):
+class LineSample(LinePart):
     """A line, with whatever stands before it in a log, and what it must give: `type`, and `message` if given.
 
     `gives: null` is a line that the entry fits and that is no failure.
@@ -69,7 +69,7 @@ class Entry(LinePart):
     inside: bool = False
     by: Witness = ""
     alone: Regex = ""
-    samples: Annotated[tuple[Sample, ...], Field(min_length=1)]
+    samples: Annotated[tuple[LineSample, ...], Field(min_length=1)]
     near_misses: Annotated[tuple[str, ...], Field(min_length=1)]
 
     def line(self) -> FaultLine:

@@ -347,7 +347,7 @@ class Traceback:
 
     @property
     def over(self) -> bool:
-        """Only a chain could follow."""
+        """Whether only a chain could follow."""
         return self.state in (TracebackState.PAUSE, TracebackState.DONE)
 
     @property

@@ -42,7 +42,7 @@ def is_more(text: str, end: int) -> bool:
 
 
 def weigh(number: int, of_switch: bool, text: str, end: int) -> Weighed | None:
-    """By the number, and by what the line says behind it; None for what can be a cause."""
+    """Weigh an Xid by its number and by what follows on its line; None for what can be a cause."""
     name = f"{'S' * of_switch}Xid {number}"
     if not of_switch and number in _KNOWN:
         return Weighed(Weight.CONSEQUENCE, f"{name} {_KNOWN[number]}")

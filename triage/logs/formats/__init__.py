@@ -24,13 +24,13 @@ MAX_LAYERS = 8
 Peel = Callable[[Line], bool]
 
 
-class Family(Protocol):
+class PrefixFamily(Protocol):
     STARTS: str
 
     def peel(self, line: Line) -> bool: ...
 
 
-class Doubtful(Family, Protocol):
+class Doubtful(PrefixFamily, Protocol):
     def applies(self, sample: Sequence[str]) -> bool: ...
 
 
@@ -38,7 +38,7 @@ EXPORT, PRETTY = "journal-export", "journal-pretty"
 
 
 @dataclass(frozen=True)
-class Format:
+class LogFormat:
     """A family, and the names by which a user asks for it instead of detection."""
 
     names: tuple[str, ...]
@@ -46,22 +46,22 @@ class Format:
 
 
 FORMATS = (
-    Format(("json", EXPORT, PRETTY), structured),
+    LogFormat(("json", EXPORT, PRETTY), structured),
     *(
-        Format((name,), import_module(f"triage.logs.formats.{name}"))
+        LogFormat((name,), import_module(f"triage.logs.formats.{name}"))
         for name in (engine.log.format for engine in ENGINES.values())
         if name
     ),
-    Format(("native",), native),
-    Format(("journal",), journal),
-    Format(("kernel",), kernel),
-    Format(("logfmt",), logfmt),
-    Format(("logging",), loggers),
-    Format(("container",), containers),
-    Format(("platform",), platforms),
-    Format(("compose",), containers.Compose),
-    Format(("srun",), platforms.Srun),
-    Format(("quoted",), platforms.Quoted),
+    LogFormat(("native",), native),
+    LogFormat(("journal",), journal),
+    LogFormat(("kernel",), kernel),
+    LogFormat(("logfmt",), logfmt),
+    LogFormat(("logging",), loggers),
+    LogFormat(("container",), containers),
+    LogFormat(("platform",), platforms),
+    LogFormat(("compose",), containers.Compose),
+    LogFormat(("srun",), platforms.Srun),
+    LogFormat(("quoted",), platforms.Quoted),
 )
 """Every format. Where two families could take the same text, the more specific one comes first."""
 

@@ -38,7 +38,7 @@ def iso(date: str, clock: str, fraction: str | None = None, zone: str | None = N
 
 @lru_cache(maxsize=64)
 def offset(zone: str) -> timezone | None:
-    """Of `Z`, `UTC`, `+0200`, `-02:00`, `+02`; None for the names of zones, which mean several things."""
+    """Return the offset of `Z`, `UTC`, `+0200`, `-02:00`, `+02`; None for ambiguous names of zones."""
     if zone in ("Z", "UTC", "GMT"):
         return timezone.utc
     found = _OFFSET.fullmatch(zone)

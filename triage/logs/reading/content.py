@@ -39,7 +39,7 @@ class Stored:
         return self[:]
 
     def find(self, byte: bytes, start: int) -> int:
-        """Where the next such byte is, -1 if nowhere."""
+        """Return where the next such byte is, -1 if nowhere."""
         while start < self._size:
             place = start - self._from
             if not 0 <= place < len(self._held):
@@ -61,7 +61,7 @@ def is_utf16(start: bytes) -> bool:
 
 
 def as_utf8(data: Content) -> Content:
-    """In UTF-8, where a byte order mark says that it is UTF-16."""
+    """Return the bytes in UTF-8, if a byte order mark says that they are UTF-16."""
     if is_utf16(data[:2]):
         return bytes(data).decode("utf-16", "backslashreplace").encode("utf-8", "backslashreplace")
     return data

@@ -1,4 +1,4 @@
-"""Where in the bytes of a log something stands that tells of a run, a fact or a fault.
+"""Finds where in the bytes of a log something tells of a run, a fact or a fault.
 
 Everything that is looked for is compiled into one Hyperscan database, once for all logs; it is kept in
 `$XDG_CACHE_HOME/triage` under the hash of its patterns. Without the hyperscan package there is no
@@ -58,7 +58,7 @@ def patterns() -> tuple[str, ...]:
 
 
 def patterns_in_values() -> tuple[str, ...]:
-    """The same in the lists of byte values that a journal in JSON has for messages with colours."""
+    """Return the patterns for the lists of byte values that a journal in JSON has for coloured messages."""
     values = (map(str, text.encode()) for text in (*lines.needles(), *_TEXTS, "ERROR", "CRITICAL"))
     return tuple(form for value in map(list, values) for form in (",".join(value), ", ".join(value)))
 

@@ -188,7 +188,7 @@ def _torn(line: Line, peel: Peeler) -> Iterator[Line]:
 
 
 def clean(text: str) -> str:
-    """Without terminal escapes and the NULs that a truncated log begins with."""
+    """Return a text without terminal escapes and the NULs that a truncated log begins with."""
     if RSYSLOG in text:
         text = text.replace(RSYSLOG, "\x1b[")
     if "\x1b" in text:

@@ -41,7 +41,7 @@ Shape = Callable[[bytes, bytes], int]
 
 
 def _places(data: Content, find: Find, at: int, shape: Shape) -> Iterator[tuple[int, int, int]]:
-    """Where something is found: from where to where it can be, and the shape of its line."""
+    """Return where something is found: from where to where it can be, and the shape of its line."""
     size, done = len(data), 0
     while at < size:
         above = min(at, 2 * repeats.LONGEST)
@@ -113,7 +113,7 @@ class Windows:
             at = yield from self._window(at, begin, stop)
 
     def _begin(self, at: int, floor: int) -> int:
-        """Where the line begins that the byte before `at` is in or ends."""
+        """Return where the line begins that the byte before `at` is in or ends."""
         return line_start(self._data, at, floor)
 
     def _shape(self, before: bytes, row: bytes) -> int:

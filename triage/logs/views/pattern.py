@@ -51,7 +51,7 @@ class Pattern:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """In the main thread: a search that takes too long is broken off."""
+        """Search in the main thread, and break off what takes too long."""
 
         def alarm(number: int, frame: FrameType | None) -> None:
             self._too_slow()

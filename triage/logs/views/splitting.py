@@ -89,7 +89,7 @@ def _claims(source: LogSource) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
 
 
 class _Places:
-    """Where each line of a source begins and ends, its newline with it."""
+    """The places where each line of a source begins and ends, with its newline."""
 
     def __init__(self, data: Content) -> None:
         self._data = data

@@ -63,7 +63,7 @@ def _entries(incident: Incident, redact: Redact) -> list[TimelineEntry]:
 
 
 def _precedes(phase: Phase, fault: Fault, incident: Incident) -> bool:
-    """By their times; where these do not tell, up to the initiator it is known which phase was the last."""
+    """Compare by time; without times, the last phase before the initiator is known."""
     one, other = phase.time, fault.time
     if (
         one is not None

@@ -47,7 +47,7 @@ class _Event:
 
 
 def lanes(incident: Mapping[str, Any]) -> Lanes:
-    """Of one incident of `triage.diagnosis/1`. Without times there is nothing to draw."""
+    """Return the lanes of an incident of `triage.diagnosis/1`. Without times there is nothing to draw."""
     events = list(_events(incident))
     seconds = _moments(events)
     silent = set(incident["silent_ranks"])

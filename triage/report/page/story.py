@@ -53,7 +53,7 @@ def explanation(incident: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def chain(incident: Mapping[str, Any], deployment: Mapping[str, Any]) -> Iterator[Link]:
-    """From the symptom to the cause: how the service ended, who fell, who fell first, why."""
+    """Return the links from symptom to cause: how the service ended, who failed, who failed first, why."""
     if deployment["result"]:
         status = f", exit status {deployment['exit_status']}" if deployment["exit_status"] else ""
         yield Link("symptom", deployment["manager"], f"{deployment['state']} {deployment['result']}{status}")

@@ -33,7 +33,7 @@ def tensor_size(spec: SettingRemedy, context: Context) -> Computed:
 
 
 def block_size(spec: SettingRemedy, context: Context) -> Computed:
-    """The same, where the parts of a layer must be whole quantization blocks."""
+    """Compute the sizes for which the parts of a layer are whole quantization blocks."""
     whole, block = _cut_in_blocks(context)
     return _largest(spec, context, cuts_of(context, (f"{whole} in blocks of {block}", whole // block)))
 
@@ -139,7 +139,7 @@ EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts")
 
 
 def _largest(spec: SettingRemedy, context: Context, cuts: Cuts, given: int | None = None) -> Computed:
-    """For the GPUs that the message gives, or else another size than that of the run for those there are."""
+    """Return the largest size for the GPUs of the message, or else another than the run's."""
     current = 0 if given else context.layout.tp
     gpus = min(given, MAX_RANKS) if given else gpus_for(context)
     staged = re.search(r"\bM\b", str(spec.set)) is not None

@@ -57,13 +57,13 @@ def fired(log: str, knowledge: diagnose.Knowledge) -> tuple[str, ...]:
 
 
 def fired_in(report: diagnose.Report) -> tuple[str, ...]:
-    """The same, of a report."""
+    """Return the rules that fired in a report."""
     return tuple(item.rule for item in report.incidents[-1].diagnoses) if report.incidents else ()
 
 
 @dataclass(frozen=True)
 class Row:
-    """Where a rule fires: on how many of its own cases and near misses (of how many), and where else."""
+    """The cases that a rule fires on: how many of its own, of its near misses, and which others."""
 
     rule: str
     own: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Family files -> families, kept as rules are."""
+"""FaultFamily files -> families, kept as rules are."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from triage.rules import base
 from triage.rules import schema as rule_schema
 from triage.rules.base import CHECKED
 from triage.rules.families import schema
-from triage.rules.families.schema import Family
+from triage.rules.families.schema import FaultFamily
 
 KNOWLEDGE = Path(__file__).parent / "knowledge"
 FAMILIES = KeptModels(
-    "families", TypeAdapter(tuple[Family, ...]), (base, patterns, rule_schema, schema), context=CHECKED
+    "families", TypeAdapter(tuple[FaultFamily, ...]), (base, patterns, rule_schema, schema), context=CHECKED
 )
 
 
 @lru_cache(maxsize=4)
-def load_families(directory: Path = KNOWLEDGE) -> tuple[Family, ...]:
+def load_families(directory: Path = KNOWLEDGE) -> tuple[FaultFamily, ...]:
     """All families of a directory, ordered by id. Raises UsageError for a broken file."""
     files = sorted(directory.glob("*.yaml"))
     known = FAMILIES.recall(files)
     if known is None:
-        known = tuple(sorted((load_model(path, Family, "family") for path in files), key=lambda one: one.id))
+        known = tuple(
+            sorted((load_model(path, FaultFamily, "family") for path in files), key=lambda one: one.id)
+        )
         FAMILIES.remember(files, known)
     return known

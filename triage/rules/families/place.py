@@ -17,7 +17,7 @@ from triage.common.patterns import literals
 from triage.logs.model import Fault, Incident
 from triage.rules.diagnosis import IncidentVerdict
 from triage.rules.families.load import load_families
-from triage.rules.families.schema import Clue, Family
+from triage.rules.families.schema import Clue, FaultFamily
 from triage.rules.match import MATCHED_CHARS
 from triage.rules.specificity import COMMON
 
@@ -36,7 +36,7 @@ INNERMOST = 12
 class PlacedFault:
     """A family, what it was weighed with, and in words what was seen of it."""
 
-    family: Family
+    family: FaultFamily
     weight: int
     seen: tuple[str, ...]
 
@@ -62,7 +62,7 @@ def by_family(found: Sequence[PlacedFault]) -> IncidentVerdict | None:
     return IncidentVerdict(found[0].family.category, "possible", "family") if found else None
 
 
-def placed(fault: Fault, phase: str, families: Iterable[Family]) -> tuple[PlacedFault, ...]:
+def placed(fault: Fault, phase: str, families: Iterable[FaultFamily]) -> tuple[PlacedFault, ...]:
     """The families of which a clue holds for the fault, the weightiest first."""
     said = _said(fault)
     files = tuple(dict.fromkeys(frame.file for frame in reversed(fault.frames[-INNERMOST:])))

@@ -53,7 +53,7 @@ class FamilyCase(RulePart):
     phase: str = ""
 
 
-class Family(RulePart):
+class FaultFamily(RulePart):
     """Faults of one kind. `title` says in words what the kind is, as a reason for the category."""
 
     id: Id

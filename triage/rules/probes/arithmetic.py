@@ -15,7 +15,7 @@ MAX_LAYER_DIGITS = 4
 
 
 def stages(probe: Stages, context: Context) -> CheckResult:
-    """Where the number of layers is not known, it can only speak against."""
+    """Compute the stages. If the number of layers is not known, the result can only speak against."""
     size, observed = context.layout.pp, _observed(context)
     splits = splits_of(context, size)
     raising = [_raising(each, probe.layer) for each in splits.all]

@@ -31,7 +31,7 @@ def gpu_capability(probe: GpuCapability, context: Context) -> CheckResult:
 
 
 def fewer_gpus_than_ranks(probe: GpuCount, context: Context) -> CheckResult:
-    """Of the host, or of those that the service may see."""
+    """Compare the ranks with the GPUs of the host, or with those that the service may see."""
     layout = context.layout
     ranks, nodes = layout.tp * layout.pp, context.argument(("nnodes",))
     if nodes is not None and nodes.value not in ("", "1"):

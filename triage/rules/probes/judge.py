@@ -6,12 +6,12 @@ from triage.rules.diagnosis import CheckResult
 
 
 def of_run(holds: bool, detail: str) -> CheckResult:
-    """Of what cannot have changed since the run: it passes or fails."""
+    """Judge what cannot have changed since the run: it passes or fails."""
     return CheckResult("probe", "pass" if holds else "fail", detail)
 
 
 def of_now(holds: bool, detail: str) -> CheckResult:
-    """Of what may have been changed since the run: where it does not hold it only speaks against."""
+    """Judge what may have changed since the run: if it does not hold, it only speaks against."""
     if holds:
         return CheckResult("probe", "pass", detail)
     return CheckResult("probe", "missing", f"{detail}; it may have been otherwise at the run", against=True)

@@ -41,7 +41,7 @@ def kernel_silent(probe: KernelSilent, context: Context) -> CheckResult:
 
 
 def log_mentions(probe: LogMentions, context: Context) -> CheckResult:
-    """Among the other faults of the incident."""
+    """Look for a text among the other faults of the incident."""
     for fault in _vouched(context):
         if fault is context.incident.initiator or fault.position == context.fault.position:
             continue
@@ -62,7 +62,7 @@ def unit_result(probe: UnitResult, context: Context) -> CheckResult:
 
 
 def _vouched(context: Context) -> tuple[Fault, ...]:
-    """Without the faults that a user can have sent: neither proof nor refutation stands on them."""
+    """Return the faults without those that a user can have sent: they prove and refute nothing."""
     return tuple(fault for fault in context.incident.faults if not fault.doubt)
 
 

@@ -71,7 +71,7 @@ def splits_of(context: Context, size: int) -> Splits:
 
 
 def _of_partition(size: int, partition: str) -> Splits:
-    """As the run logged it."""
+    """Return the partition as the run logged it."""
     counts = partition.split(",")
     try:
         layers = sum(int(count) for count in counts if len(count) < 5)

@@ -94,7 +94,7 @@ _COMPUTATIONS: dict[Computation, Callable[[SettingRemedy, Context], Computed]] =
 
 
 def _share(context: Context) -> float:
-    """Of the card's memory, that the run was given."""
+    """Return the share of the card's memory that the run was given."""
     flag = engine_named(context.engine).command.memory_share
     found = context.argument((flag,)) if flag else None
     share = _number(found.value) if found else 0.0

@@ -44,7 +44,7 @@ def remedies(specs: tuple[RemedySpec, ...], context: Context) -> tuple[Remedy, .
 
 
 def _setting(spec: SettingRemedy, context: Context) -> Iterator[Remedy]:
-    """As the engine at hand spells it, with its numbers; nothing where that engine has no such setting."""
+    """Return a setting as this engine spells it, with its numbers; nothing if it has no such one."""
     text = spec.set if isinstance(spec.set, str) else spec.set.of(context.engine)
     if not text:
         return

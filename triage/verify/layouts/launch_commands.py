@@ -99,7 +99,7 @@ def _require(words: Sequence[str], engine: str, layout: Layout) -> None:
 
 
 def _script_at(words: Sequence[str]) -> int | None:
-    """Where the script of a shell's -c is."""
+    """Return where the script of a shell's -c is."""
     for index, word in enumerate(words[:-1]):
         if re.fullmatch(r"-[a-z]*c", word) and re.fullmatch(
             r"(?:ba|da|z|k|a)?sh", posixpath.basename(words[0])

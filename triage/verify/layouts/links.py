@@ -75,7 +75,7 @@ class Links:
     missing: Mapping[str, str]
 
     def us(self, op: str) -> float | None:
-        """Of the smallest message."""
+        """The microseconds of the smallest message."""
         found = [timing for timing in self.timings if timing.op == op]
         return min(found, key=lambda timing: timing.bytes).us if found else None
 
@@ -108,12 +108,12 @@ class Estimate:
         return 1000 / self.ms if self.ms else None
 
     def share(self, rate: float | None) -> float | None:
-        """Of the time between two tokens at this measured rate."""
+        """The share of the time between two tokens at this measured rate."""
         return None if rate is None or self.ms is None else self.ms * rate / 1000
 
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape | None:
-    """Of a model's config.json (its `text_config` taken in); None where it does not tell."""
+    """Return the shape in a model's config.json, with its `text_config`; None if it does not tell."""
     hidden, layers = _size(config.get("hidden_size")), _size(config.get("num_hidden_layers"))
     if not hidden or not layers:
         return None
@@ -176,7 +176,7 @@ def probe(
 
 
 def estimates(links: Links, shape: ModelShape) -> Iterator[Estimate]:
-    """For each way to use all ranks, what the token of a single request waits for them.
+    """Return, for each way to use all ranks, how long the token of a single request waits for them.
 
     Tensor parallelism sends two all-reduces a layer, pipeline parallelism one hidden state a stage boundary,
     expert parallelism two all-to-alls a MoE layer instead of the second all-reduce.

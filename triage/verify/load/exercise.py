@@ -40,7 +40,7 @@ def answer_before(client: Client) -> str:
 
 
 def exercise(client: Client, like: Reply, earlier: str) -> Exercise:
-    """The same question twice, then beside another: some faults need the second, or two at once.
+    """Ask the same question twice, then beside another: some faults need the second, or two at once.
 
     Then with the probabilities of the tokens, and with a long prompt, which crosses chunks and stages.
     A server that refuses to be asked so, or takes long, has no fault. `earlier` is `answer_before`.

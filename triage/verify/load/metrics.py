@@ -1,4 +1,4 @@
-"""From a load to its figures, as docs/benchmarks.md defines them. Pure."""
+"""Computes the figures of a load, as docs/benchmarks.md defines them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def foreign_of(data: bytes, name: str) -> Foreign:
 
 
 def verification_of(foreign: Foreign, deployment: str, now: str) -> Verification:
-    """As a result of ours: of a service that was not restarted, and not asked for a sample."""
+    """Return it as a verification of a service that was not restarted and not asked for a sample."""
     return Verification(
         at=foreign.at or now,
         deployment=deployment,

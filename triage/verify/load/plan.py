@@ -40,7 +40,7 @@ def planned(shape: LoadShape) -> list[RequestPlan]:
 
 
 def _times(shape: LoadShape) -> list[float]:
-    """From 0 on. Those of a Poisson process are stretched, so that the rate over the whole load is exact."""
+    """Return times from 0 on. A Poisson process is stretched, so that the whole rate is exact."""
     if not shape.rate:
         return [0.0] * shape.requests
     source = random.Random("arrivals of a load")

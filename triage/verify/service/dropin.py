@@ -93,7 +93,7 @@ class DropIn:
         self._run("leave the drop-in of", ("systemctl", "restart", f"{self._timer}.timer"))
 
     def remove(self) -> None:
-        """Where it is there, have the unit as it was, and the service running or stopped as it was."""
+        """Remove the drop-in if it is there, and have unit and service as they were before."""
         file = shlex.quote(f"{self._directory}/{FILE}")
         script = _REMOVE.format(file=file, restore=self._restore(), timer=self._timer)
         self._run("remove the drop-in of", ("sh", "-c", script))

@@ -106,5 +106,5 @@ def holder_of(connection: Connection, name: str) -> tuple[str, str, str] | None:
 
 
 def name_of(deployment: Deployment) -> str:
-    """Of the lock; the same whoever asks, and no option of a command."""
+    """Return the lock's name: the same whoever asks, and never an option of a command."""
     return re.sub(r"[^A-Za-z0-9.-]", "_", f"{deployment.manager or 'plain'}-{deployment.name}")[:150]

@@ -64,7 +64,7 @@ class StartLog:
         return tuple(sorted(self._phases.values(), key=lambda phase: phase.at))
 
     def _name(self, group: int) -> str:
-        """Of what a group of the pattern found, "" for a ready line that comes too early."""
+        """Return the phase that a group of the pattern found, "" for a ready line that comes too early."""
         if group <= len(_PHASES):
             return _PHASES[group - 1].name
         ready = _READY[group - len(_PHASES) - 1]

@@ -1,4 +1,4 @@
-"""From a restart to a service that has really answered, or to the reason why it has not.
+"""Waits after a restart until the service has really answered, or tells why it has not.
 
 Ready is: in this run of the service, the engine's own ready line (or, where its log is silent, its health
 state), and a completion that came back in full. Nothing else is asked: /v1/models and "Application
