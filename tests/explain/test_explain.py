@@ -115,6 +115,13 @@ def test_another_release_is_told(root: Path) -> None:
     assert explain(fault, DirectoryTree(root), SETTINGS, {}, "sglang") is None
 
 
+def test_no_more_is_read_than_there_is_time_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triage.explain.code.MOST_SECONDS", 0.0)
+    code = Code(DirectoryTree(root))
+    assert code.module("sglang.srt.layer") is None
+    assert code.notes == ["sglang.srt.layer was not read: enough was read before it"]
+
+
 @pytest.mark.parametrize("text", ["def f(:\n", "x = " + "(" * 3000 + ")" * 3000, "\0", "a = 1\n" * 50_000])
 def test_hostile_sources_are_left_out(root: Path, text: str) -> None:
     (root / RUNNER).write_text(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from triage.patching.source import Unparsable, parse_ast
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MOST_FILES = 200
+MOST_SECONDS = 8.0
+"""That reading and parsing may take together; a file that was begun is read to its end."""
 
 
 @dataclass
@@ -70,17 +73,25 @@ def _smaller(one: ast.stmt, other: ast.stmt) -> bool:
 
 
 class Code:
-    """The modules of a tree, each read and parsed once, at most `MOST_FILES` of them."""
+    """The modules of a tree, each read and parsed once, within `MOST_FILES` and `MOST_SECONDS`."""
 
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
         self._modules: dict[str, ModuleCode | None] = {}
+        self._left = MOST_SECONDS
         self.notes: list[str] = []
 
     def module(self, name: str) -> ModuleCode | None:
         """A module; None where it is not there, or no Python, as `notes` then tells. Raises Unanswered."""
         if name not in self._modules:
-            self._modules[name] = self._read(name) if len(self._modules) < MOST_FILES else None
+            if self._left <= 0 or len(self._modules) >= MOST_FILES:
+                self.notes.append(f"{name} was not read: enough was read before it")
+                return None
+            started = time.monotonic()
+            try:
+                self._modules[name] = self._read(name)
+            finally:
+                self._left -= time.monotonic() - started
         return self._modules[name]
 
     def _read(self, name: str) -> ModuleCode | None:
