@@ -183,7 +183,7 @@ def test_the_inventory_says_how_to_reach_one_host_too(mixed: Fleet, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("diagnose", "ill", "--log", "x"), "a log and a bug report are of one host"),
+        (("diagnose", "ill", "--log", "x"), "a log, a bug report and a source are of one host"),
         (("capture", "ill", "-o", "x"), "this names several hosts (gpu01, gpu02, gpu03, gpu04)"),
         (("diagnose", "gpu[9:1]"), "[9:1] is empty"),
     ],
