@@ -145,7 +145,8 @@ def check_diagnosis(report):
     assert set(incident["silent_ranks"]) == {f"PP{rank}" for rank in range(8)} - spoke
     assert (first["frame"]["line"], first["frame"]["function"]) == (120, "__init__")
     assert first["frame"]["file"].endswith("/sglang/srt/layers/attention/triton_backend.py")
-    assert incident["verdict"] == {"category": "pp-rank-assumption", "certainty": "confirmed"}
+    sure = {"category": "pp-rank-assumption", "certainty": "confirmed", "basis": "rule"}
+    assert incident["verdict"] == sure
     best = incident["diagnoses"][0]
     assert (best["rule"], best["outcome"]) == (RULE, "confirmed")
     assert {item["result"] for item in best["evidence"]} == {"pass"}
