@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[NOT_RUN] = {}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "rootfs" in getattr(item, "fixturenames", ()):
