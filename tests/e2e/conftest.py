@@ -14,10 +14,6 @@ from tests.e2e import box as boxes
 from tests.e2e.box import Box, why_not
 
 BoxFactory = Callable[..., Box]
-ONE_PORT = ("test_bench", "test_lesser_hosts", "test_plain", "test_readme", "test_story")
-"""Files in which the service of the story runs: it has a port, and boxes share this machine's network."""
-ONE_BOX = ("test_kernel_kill", "test_patch_installs", "test_patch_places", "test_rights")
-"""Files of which all tests share a box."""
 NOT_RUN = pytest.StashKey[dict[str, str]]()
 
 
@@ -47,14 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[NOT_RUN] = {}
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "rootfs" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.e2e)
-        name = item.path.stem
-        if name in (*ONE_PORT, *ONE_BOX):
-            item.add_marker(pytest.mark.xdist_group("one port" if name in ONE_PORT else name))
 
 
 @pytest.hookimpl(wrapper=True)
